@@ -141,10 +141,10 @@ class SpecError(SqlmetricsError):
 
     exit_code = 2
 
-    def __init__(self, problems: str | Sequence[str]) -> None:
+    def __init__(self, problems: str | Sequence[str], subject: str = "the spec has") -> None:
         texts = (problems,) if isinstance(problems, str) else tuple(problems)
         self.problems = tuple(map(_told, texts))
-        super().__init__(numbered("the spec has", self.problems))
+        super().__init__(numbered(subject, self.problems))
 
 
 class InputError(SqlmetricsError):
@@ -238,7 +238,7 @@ def _fitting(lengths: Sequence[int], room: int) -> int:
 
 def unknown(kind: str, given_name: object, known_names: Iterable[str]) -> str:
     """The sentence for a name that is not known: given, nearest, known."""
-    names = sorted(name for name in known_names if name is not None)
+    names = sorted(str(name) for name in known_names if name is not None)
     return (
         f"unknown {kind} {given_name!r}{did_you_mean(given_name, names) or ';'} "
         f"known: {', '.join(names)}"

@@ -6,7 +6,6 @@ import hmac
 import inspect
 import json
 import os
-import re
 import sys
 import time
 from collections.abc import Awaitable, Callable, MutableMapping, Sequence
@@ -109,7 +108,7 @@ class QuestionServer(MCPServer[Any]):
             cause = error.__cause__
             detail = ""
             if isinstance(cause, ValidationError):  # the first: a list may have thousands
-                problem = _KINDS.sub("", str(SpecError(sentences(cause)[0])))
+                problem = str(SpecError(sentences(cause)[0]))
             elif cause is None:
                 problem = unknown("tool", shortened(name, LONGEST_NAME), TOOLS)
             else:  # nobody foresaw it: its text may have anything, and is logged alone
@@ -118,10 +117,6 @@ class QuestionServer(MCPServer[Any]):
         client = _client(context) if context else "a client"
         self.log(masked(visible_text(f"{client}: error: {problem}{detail}")))
         return _result(f"error: {problem}", is_error=True)
-
-
-_KINDS = re.compile(r"\.(list\[str\]|str)(?=[. ])")
-"""What pydantic says of an argument of several types: which one it tried."""
 
 
 class Turn:

@@ -113,8 +113,8 @@ class Option:
         name = "table" if isinstance(value, GainTable) else value
         if isinstance(value, int | float) and not isinstance(value, bool):
             name = str(value) if str(value) in self._choice_by_name else "number"
-        if name in self._choice_by_name and value != "number":
-            return self._choice_by_name[str(name)]
+        if isinstance(name, str) and name in self._choice_by_name and value != "number":
+            return self._choice_by_name[name]
         raise SpecError(unknown(f"value for {self.name}", value, [*self._choice_by_name]))
 
     @cached_property

@@ -688,14 +688,18 @@ def _texts(value: Any) -> Any:
     return (value,) if isinstance(value, str) else value
 
 
+def _is_list(value: object) -> bool:
+    return isinstance(value, list | tuple)
+
+
 def _each_once(texts: Iterable[Any]) -> tuple[Any, ...]:
     """Online metrics that `metrics` and `online` both name, or spell in two ways, once."""
-    text_by_metric: dict[Any, Any] = {}
+    text_by_metric: dict[str, Any] = {}
     for text in texts:
         try:
             name = str(online(text))
         except (SpecError, TypeError, AttributeError):  # which is told where the spec is read
-            name = text
+            name = repr(text)
         text_by_metric.setdefault(name, text)
     return tuple(text_by_metric.values())
 
@@ -712,16 +716,12 @@ def lowered(values: Mapping[str, Any]) -> dict[str, Any]:
     log = _read(values["clicks"])
     metrics, of_log = _texts(values.get("metrics")), _texts(values.get("online"))
     conventions = values.get("conventions") or {}
-    are_lists = isinstance(metrics, list | tuple) and isinstance(of_log, list | tuple)
-    is_read = are_lists and isinstance(conventions, Mapping)
+    is_read = _is_list(metrics) and _is_list(of_log) and isinstance(conventions, Mapping)
     if log is None or not is_read:  # what is wrong is told where the spec is read
         return {**values, "rankings": {"relation": RANKINGS}}
     columns = {"score": "score"} | _named(log)
-    by_columns = values.get("by") or ()
-    query_columns = {
-        values.get("cluster"),
-        *((by_columns,) if isinstance(by_columns, str) else by_columns),
-    }
+    by_columns = _texts(values.get("by"))
+    query_columns = [values.get("cluster"), *(by_columns if _is_list(by_columns) else ())]
     user = log.columns.user if log.columns else None
     clicks = _with_segment(log, user) if user and user in query_columns else values["clicks"]
     return {

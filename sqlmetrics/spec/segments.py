@@ -31,7 +31,7 @@ def read_segments(value: object) -> object:
     if isinstance(value, str):
         value = (value,)
     if isinstance(value, list | tuple):
-        wrong = [kind for kind in value if kind not in KINDS]
+        wrong = [kind for kind in value if not (isinstance(kind, str) and kind in KINDS)]
         if wrong:
             raise ValueError(
                 f"only {', '.join(KINDS)} need no name; give a condition a name, like new_users: "

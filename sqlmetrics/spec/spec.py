@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -771,48 +771,129 @@ def sentences(error: ValidationError, *path: str, model: type[Model] | None = No
         path: Where in a spec the model stands, like `rankings`; nothing for a spec.
         model: The model of the whole file. Default: a spec.
     """
-    problems = [{**problem, "loc": (*path, *problem["loc"])} for problem in error.errors()]
-    texts = (_sentence(problem, model or Spec) for problem in _telling(problems))
+    problems_by_path: dict[tuple[Any, ...], list[Any]] = {}
+    for problem in _closest(_telling(error.errors())):
+        problems_by_path.setdefault((*path, *_path(problem)), []).append(problem)
+    texts = (
+        text
+        for place, problems in problems_by_path.items()
+        for text in _texts(place, problems, model or Spec)
+    )
     return list(dict.fromkeys(texts))
 
 
-def _telling(problems: list[Any]) -> list[Any]:
+def _telling(problems: Iterable[Any]) -> list[Any]:
     """Without the emptiness that pydantic finds because all that was given is wrong."""
-    nested_keys = {problem["loc"][0] for problem in problems if len(problem["loc"]) > 1}
-    return [p for p in problems if p["type"] != "too_short" or p["loc"][0] not in nested_keys]
+    problems = list(problems)
+    lists = {problem["loc"][:-1] for problem in problems}
+    return [p for p in problems if p["type"] != "too_short" or p["loc"] not in lists]
 
 
-def _sentence(problem: Any, model: type[Model]) -> str:
-    """One of pydantic's errors in our words."""
-    *places, last = problem["loc"] or ("spec",)
-    where = ".".join(str(part) for part in problem["loc"]) or "spec"
+def _closest(problems: Iterable[Any]) -> Iterator[Any]:
+    """Where a value is of none of several types, what is wrong by the types that come closest."""
+    problems_by_value: dict[tuple[Any, ...], list[Any]] = {}
+    for problem in problems:
+        tags = [place for place, part in enumerate(problem["loc"]) if _is_type(part)]
+        value = problem["loc"][: tags[0]] if tags else problem["loc"]
+        problems_by_value.setdefault(value, []).append(problem)
+    for of_value in problems_by_value.values():
+        depth = max(len(_path(problem)) for problem in of_value)
+        yield from (problem for problem in of_value if len(_path(problem)) == depth)
+
+
+def _path(problem: Any) -> tuple[Any, ...]:
+    """The keys that lead to a value, without the types that pydantic tried."""
+    return tuple(part for part in problem["loc"] if part != "[key]" and not _is_type(part))
+
+
+def _is_type(part: object) -> bool:
+    return isinstance(part, str) and _TYPE.fullmatch(part) is not None
+
+
+_TYPE = re.compile(r"int|str|float|constrained-\w+|(?:literal|dict|list|tuple|function-\w+)\[.*")
+"""What pydantic names the types of a value that may be of several, within the path to it."""
+
+
+def _texts(path: tuple[Any, ...], problems: list[Any], model: type[Model]) -> Iterator[str]:
+    """The problems of one value in our words."""
+    kinds = [
+        _KINDS[problem["type"]].format(**problem.get("ctx", {}))
+        for problem in problems
+        if problem["type"] in _KINDS
+    ]
+    if kinds:
+        kind = " or ".join(dict.fromkeys(kinds))
+        yield f"{_title(path)} must be {kind}, given {problems[0]['input']!r}"
+    for problem in problems:
+        if problem["type"] not in _KINDS:
+            yield _sentence(path, problem, model)
+
+
+def _title(path: tuple[Any, ...]) -> str:
+    return ".".join(map(str, path)) or "spec"
+
+
+def _sentence(path: tuple[Any, ...], problem: Any, model: type[Model]) -> str:
+    """A problem that is not the type of a value."""
+    title = _title(path)
     if problem["type"] == "extra_forbidden":
-        return _unknown_key(model, places, last)
-    message = _SENTENCES.get(problem["type"])
-    if message is None:
-        message = problem["msg"].removeprefix("Value error, ").replace("{", "{{").replace("}", "}}")
-        is_told = where == "clicks" or repr(problem["input"]) in message
-        message += "" if is_told else ", given {given!r}"
-    mark = ":" if message.startswith("unknown ") else ""
-    return f"{where}{mark} " + message.format(given=problem["input"], **problem.get("ctx", {}))
+        return _unknown_key(model, path[:-1], path[-1])
+    if problem["type"] == "missing":
+        return f"{title} is missing"
+    message = problem["msg"].removeprefix("Value error, ")
+    if title != "clicks" and repr(problem["input"]) not in message:
+        message += f", given {problem['input']!r}"
+    return f"{title}{':' if message.startswith('unknown ') else ''} {message}"
 
 
-def _unknown_key(model: Any, places: list[Any], key: object) -> str:
+def _unknown_key(model: type[Model], places: Sequence[Any], key: object) -> str:
     for section in (part for part in places if isinstance(part, str)):  # of a list, what it is of
-        model = model.model_fields[section].annotation
-        model = next((kind for kind in get_args(model) if kind is not type(None)), model)
-        model = model.model() if issubclass(model, Placeholder) else model
+        model = _model(model.model_fields[section].annotation)
     field_names = [name for name, field in model.model_fields.items() if not field.exclude]
     location = f" (in {'.'.join(map(str, places))})" if places else ""
     return unknown("key", key, field_names) + location
 
 
-_SENTENCES = {
-    "missing": "is missing",
-    "too_short": "is empty; name at least one, like ndcg@10",
-    "finite_number": "must be a finite number, given {given!r}",
-    "tuple_type": "must be a list, given {given!r}",
-    "string_type": "must be a text, given {given!r}",
-    "model_type": "must be keys and values, like {{file: runs.parquet}}, given {given!r}",
-    "literal_error": "must be {expected}, given {given!r}",
+def _model(annotation: Any) -> Any:
+    """The model among the types that a field may have, or a tuple of it; None if there is none."""
+    if isinstance(annotation, type) and issubclass(annotation, Placeholder):
+        return annotation.model()
+    if isinstance(annotation, type) and issubclass(annotation, Model):
+        return annotation
+    return next((model for kind in get_args(annotation) if (model := _model(kind))), None)
+
+
+_DAY, _TIME = "a day, like 2026-11-01", "a time, like 2026-11-01T18:00:00Z"
+_KINDS = {
+    "bool_type": "true or false",
+    "bool_parsing": "true or false",
+    "int_type": "a whole number",
+    "int_parsing": "a whole number",
+    "int_parsing_size": "a whole number of at most 18 digits",
+    "int_from_float": "a whole number",
+    "float_type": "a number",
+    "float_parsing": "a number",
+    "finite_number": "a finite number",
+    "greater_than": "more than {gt:g}",
+    "greater_than_equal": "at least {ge:g}",
+    "less_than": "less than {lt:g}",
+    "less_than_equal": "at most {le:g}",
+    "string_type": "a text",
+    "tuple_type": "a list",
+    "too_short": "a list of at least {min_length}",
+    "dict_type": "keys and values",
+    "mapping_type": "keys and values",
+    "too_long": "one key and its value",
+    "model_type": "keys and values, like {{file: runs.parquet}}",
+    "model_attributes_type": "keys and values, like {{file: runs.parquet}}",
+    "literal_error": "{expected}",
+    "date_type": _DAY,
+    "date_parsing": _DAY,
+    "date_from_datetime_parsing": _DAY,
+    "date_from_datetime_inexact": _DAY,
+    "datetime_type": _TIME,
+    "datetime_parsing": _TIME,
+    "datetime_from_date_parsing": _TIME,
+    "datetime_object_invalid": _TIME,
 }
+"""pydantic's name of a problem -> what the value must be."""

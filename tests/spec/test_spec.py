@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
+import re
+from collections.abc import Iterator
+from contextlib import suppress
+from itertools import pairwise, product
 from pathlib import Path
 from typing import Any
 
@@ -10,12 +13,17 @@ import duckdb
 import pyarrow as pa
 import pytest
 from marked import by_turns
+from pydantic import ValidationError
 
 import sqlmetrics as sm
 from sqlmetrics.catalog.conventions import OPTIONS
 from sqlmetrics.catalog.measure import Measure
 from sqlmetrics.catalog.presets import PRESETS
+from sqlmetrics.comparison.track.uploads import TrackFile
 from sqlmetrics.evaluation.report.result import Result
+from sqlmetrics.spec.click_log import Clicks
+from sqlmetrics.spec.source import Model
+from sqlmetrics.spec.spec import sentences
 from sqlmetrics.sql.dialects import DIALECTS
 
 SMALL: dict[str, Any] = {
@@ -30,12 +38,14 @@ def spec(**changed: Any) -> sm.Spec:
     return sm.Spec(**SMALL | changed)
 
 
-def problems(**changed: Any) -> tuple[str, ...]:
-    """What is wrong with a spec."""
-    with pytest.raises(sm.SpecError) as caught:
+def problems(*, wrong: bool = True, **changed: Any) -> tuple[str, ...]:
+    """What is wrong with a spec, which may be nothing unless it is `wrong`."""
+    try:
         spec(**changed)
-    assert caught.value.exit_code == 2
-    return caught.value.problems
+    except sm.SpecError as error:
+        return error.problems
+    assert not wrong
+    return ()
 
 
 def names(one: sm.Spec) -> list[str]:
@@ -46,6 +56,13 @@ def names(one: sm.Spec) -> list[str]:
 
 RANKINGS = {"relation": "rankings"}
 LABELS = {"relation": "labels"}
+
+
+def _below(model: type[Model]) -> Iterator[type[Model]]:
+    for child in model.__subclasses__():
+        yield child
+        yield from _below(child)
+
 
 REFUSED = {
     "key": ({"metrcs": ["mrr"]}, "unknown key 'metrcs'; did you mean 'metrics'?"),
@@ -99,6 +116,36 @@ REFUSED = {
     "rel without effect in dcg": ({"metrics": ["dcg(rel=2)"]}, "rel does not change the gains"),
     "setting of all": ({"metrics": ["mrr(ties=id_asc)"]}, "ties applies to all metrics"),
 }
+
+
+ODD = ([], {"a": []}, [{"a": 1}], 7.5, -1, "soon", True, float("inf"), {1: {2: 3}}, [[1]], "")
+
+
+def test_a_value_of_another_type_is_refused_in_our_words() -> None:
+    """Of each field of each model, also within a spec: none of the words of a library."""
+    texts: list[str] = []
+    for model in dict.fromkeys((TrackFile, *_below(Model))):
+        for field, value in product(model.model_fields, ODD):
+            with suppress(sm.SpecError):
+                try:
+                    model.model_validate({field: value})
+                except ValidationError as error:
+                    texts += sentences(error, model=model)
+    log = {"rankings": None, "labels": None, "clicks": {"log": {"relation": "log"}}}
+    for field, value in product(Clicks.model_fields, ODD):
+        texts += problems(
+            **log | {"clicks": {"log": {"relation": "log"}, field: value}}, wrong=False
+        )
+    for field, value in product(sm.Spec.model_fields, ODD):
+        texts += problems(**{field: value}, wrong=False)
+        texts += problems(**log | {field: value}, wrong=False)
+    for option, value in product(OPTIONS, ODD):
+        texts += problems(conventions={option: value}, wrong=False)
+    assert len(texts) > 4_000
+    foreign = re.compile(
+        r"[Ii]nput should|[Ff]ield required|should have|unable to|pydantic|\[key\]"
+    )
+    assert [text for text in texts if foreign.search(text)] == []
 
 
 @pytest.mark.parametrize("case", REFUSED)

@@ -133,7 +133,7 @@ class TrackFile(Model):
         try:
             track_file = cls(**values)
         except ValidationError as error:
-            raise SpecError(sentences(error, model=cls)) from None
+            raise SpecError(sentences(error, model=cls), "the track has") from None
         spec = track_file.spec
         if not spec.settings(spec.measures[0]).is_mean:
             raise SpecError(
