@@ -549,7 +549,7 @@ def _cutoff_problems(metric: Metric, k: int | None, text: str) -> list[str]:
     if metric.cutoff == "required" and k is None:
         set_metric = f"set_{metric.name.replace('f1', 'f')}"
         alternative = f"; {set_metric} has none" if set_metric in catalog() else ""
-        return [f"metric {text!r} needs a cutoff, like {Measure(metric, k=10)}{alternative}"]
+        return [f"metric {text!r} needs a cutoff, like {text.strip()}@10{alternative}"]
     if k is not None and metric.deepest is not None and k > metric.deepest:
         reason = "the discounts of all ranks to the cutoff are added up"
         if metric.orders_groups:

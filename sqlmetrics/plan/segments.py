@@ -110,12 +110,14 @@ class Segments:
         column_by_use: dict[str, str] = {}
         for name in self.of(table):
             if name not in self.spec.segments:
-                column_by_use[f"by {name}" if name in self.spec.by else "the cluster"] = name
+                column_by_use[f"segment {name}" if name in self.spec.by else "the cluster"] = name
             elif not self.kind(name):
                 from sqlmetrics.sql.transpile import columns_named
 
                 condition_columns = columns_named(self.spec.segments[name], dialect)
-                column_by_use |= {f"by {name}, {column}": column for column in condition_columns}
+                column_by_use |= {
+                    f"part of segment {name}: {column}": column for column in condition_columns
+                }
         return column_by_use
 
     def value(self, name: str, translation: Translation) -> str:

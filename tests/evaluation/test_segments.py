@@ -134,7 +134,7 @@ def test_a_spec_has_them_and_the_reference_agrees() -> None:
         (["new"], "give a condition a name, like new_users: signup_days <= 7, given 'new'"),
         ({"reach": "traffic"}, "segments.reach: head, torso and tail need the traffic"),
         ({"words": "query_length"}, r"segments.words: .* queries.columns.text"),
-        ({"new": "signup_day <= 7"}, "'signup_day'.*(used as by new, signup_day)"),
+        ({"new": "signup_day <= 7"}, "'signup_day'.*(used as part of segment new: signup_day)"),
         ({"new": "item_id <= 7"}, "segment new 'item_id <= 7': .*an explicit cast is required"),
     ],
 )
