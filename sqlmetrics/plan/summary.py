@@ -11,6 +11,7 @@ from sqlmetrics.plan.moments import COUNTS, Moments
 from sqlmetrics.plan.needs import MetricColumn, Needs
 from sqlmetrics.plan.segments import Segment
 from sqlmetrics.plan.shape import Shape, segment
+from sqlmetrics.sql.layout import folded
 from sqlmetrics.sql.stage import Column, Stage, equal
 from sqlmetrics.sql.template import double, literal
 
@@ -109,8 +110,8 @@ class Summary:
         if self._whole:
             yield Column("0" if measure.adds_up else "1", "is_pooled")
         if self._geometric:
-            text = _LOG.format(measure.column) if measure.is_geometric else "cast(null as double)"
-            yield Column(text, "metric_log")
+            log = folded(_LOG.format(measure.column))
+            yield Column(log if measure.is_geometric else "cast(null as double)", "metric_log")
         if self.needs.quantiles:
             quantile = measure.quantile
             text = "cast(null as double)" if quantile is None else double(quantile)
