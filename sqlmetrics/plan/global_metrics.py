@@ -379,7 +379,8 @@ def _between(shape: Shape) -> _Select:
 _BETWEEN = """sum(
     metric_value
     * case
-        when abs(n_below - quantile_rank) < 1e0 then 1e0 - abs(n_below - quantile_rank)
+        when abs(n_below - quantile_rank) < 1e0
+            then 1e0 - abs(n_below - quantile_rank)
         else 0e0
     end
 )"""

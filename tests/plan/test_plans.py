@@ -295,7 +295,7 @@ def test_what_is_suspected_may_be_right(tmp_path: Path) -> None:
     with (
         patch.object(ranking, "clues", alike),
         patch.object(prescan, "clues", alike),
-        patch.object(checks, "check", wraps=checks.check_inputs) as looks,
+        patch.object(checks, "check_inputs", wraps=checks.check_inputs) as looks,
     ):
         result = sm.evaluate(*files, "ap")
     assert [one.kwargs for one in looks.call_args_list] == [{"presumed": ("rankings",)}, {}]
