@@ -160,6 +160,9 @@ EQUIVALENT: Sequence[tuple[str, str, str, str]] = (
     ("plan/global_metrics", "union all", "union", "each has another metric, and is grouped"),
     ("plan/list_checks", "0 as n_gaps", "1 as n_gaps", "one look more, which finds nothing"),
     ("plan/list_checks", "sum(n_bad)", "max(n_bad)", "asked is whether it is 0"),
+    ("plan/list_checks", "<= {{", "< {{", "more bits tell the items of such a list apart too"),
+    ("plan/list_checks", "> bit_count", ">= bit_count", "more lists are sorted"),
+    ("plan/list_checks", "and case", "or case", "more lists are sorted"),
     ("plan/segments", "union all", "union", "each has another segment, and is grouped"),
     (
         "inputs/csv_names",

@@ -464,6 +464,30 @@ def test_repeated_rows_are_told_beside_bad_values() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    "lengths", [[2], [16], [17], [32, 33], [128], [129], [2, 16, 32, 128, 400]]
+)
+def test_an_item_twice_in_lists_of_any_length(lengths: list[int]) -> None:
+    """Of shorter and longer lists, other bits of the hashes are looked at, or hashes are sorted."""
+    items = {length: [*map(str, range(length - 1)), str(length // 3)] for length in lengths}
+    rows = [(length, item) for length in lengths for item in items[length]]
+    single = [(length, str(i)) for length in lengths for i in range(length)]
+
+    def table(rows: list[tuple[int, str]], value: str) -> pa.Table:
+        queries, items = zip(*rows, strict=True)
+        return pa.table({"query_id": queries, "item_id": items, value: range(len(rows))})
+
+    assert sm.evaluate(table(single, "score"), table(single, "grade"), "dcg(gain=linear)")
+    for given in ((rows, single), (single, rows)):
+        with pytest.raises(sm.InputError) as told:
+            sm.evaluate(table(given[0], "score"), table(given[1], "grade"), "dcg(gain=linear)")
+        (problem,) = told.value.details
+        assert problem.what == (
+            f"items that appear more than once for the same query: {len(lengths)}"
+        )
+        assert problem.table == ("rankings" if given[0] is rows else "labels")
+
+
 @by_turns(3)
 @pytest.mark.parametrize("connection", ["duckdb://", "sqlite://"])
 def test_checks_of_a_share_of_the_queries(connection: str) -> None:

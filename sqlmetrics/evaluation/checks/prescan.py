@@ -16,7 +16,7 @@ from sqlmetrics.evaluation.checks.rules import RowCheck, row_checks
 from sqlmetrics.evaluation.checks.scores import rounded
 from sqlmetrics.evaluation.statistics import parts
 from sqlmetrics.plan.plan import Plan
-from sqlmetrics.plan.ranking import clues, hashed
+from sqlmetrics.plan.ranking import clues, hash_parts, hashed
 from sqlmetrics.plan.tables import Bucket
 from sqlmetrics.sql.relation import source_text
 from sqlmetrics.sql.stage import Column, print_template
@@ -155,6 +155,7 @@ def _text(plan: Plan, table: str, bad: str, far: str, bucket: Bucket) -> str:
         "keys": list(_keys(shape.columns[table], shape.day(table) if zoned else "")),
         "columns": [*_clues(shape.columns[table], bad, once=shape.holds_once), *beyond],
         "once": shape.holds_once,
+        "hash_parts": hash_parts(),
         "far": bool(far),
         "source": source_text(shape.tables[table], bucket.of(table, shape.where[table])),
         "lists": "lists",
