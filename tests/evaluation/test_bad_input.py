@@ -478,14 +478,14 @@ def test_an_item_twice_in_lists_of_any_length(lengths: list[int]) -> None:
         return pa.table({"query_id": queries, "item_id": items, value: range(len(rows))})
 
     assert sm.evaluate(table(single, "score"), table(single, "grade"), "dcg(gain=linear)")
-    for given in ((rows, single), (single, rows)):
+    for ranked, labelled in ((rows, single), (single, rows)):
         with pytest.raises(sm.InputError) as told:
-            sm.evaluate(table(given[0], "score"), table(given[1], "grade"), "dcg(gain=linear)")
+            sm.evaluate(table(ranked, "score"), table(labelled, "grade"), "dcg(gain=linear)")
         (problem,) = told.value.details
-        assert problem.what == (
+        assert problem.message == (
             f"items that appear more than once for the same query: {len(lengths)}"
         )
-        assert problem.table == ("rankings" if given[0] is rows else "labels")
+        assert problem.table == ("rankings" if ranked is rows else "labels")
 
 
 @by_turns(3)
