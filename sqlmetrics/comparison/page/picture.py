@@ -267,6 +267,8 @@ def _filled(part: Any, parameters: Row, words: Words, rows: Sequence[Any]) -> An
 def inline(svg: str, name: str) -> str:
     """A drawing as a part of a page: its colours are the page's, and its ids its own.
 
+    A notebook may have several reports on one page, so the ids have a checksum of the drawing.
+
     Args:
         svg: As `Chart.svg` draws it.
         name: What its ids begin with.
@@ -274,9 +276,11 @@ def inline(svg: str, name: str) -> str:
     text = re.sub(r"<\?xml[^>]*>|<!DOCTYPE[^>]*>", "", svg).strip()
     for color, (variable, _) in COLORS.items():
         text = re.sub(f'"{color}"', f'"var(--{variable})"', text, flags=re.IGNORECASE)
-    text = re.sub(r'\bid="([^"]+)"', rf'id="{name}-\1"', _renumbered(text))
-    text = re.sub(r"url\(#([^)]+)\)", rf"url(#{name}-\1)", text)
-    text = re.sub(r'href="#([^"]+)"', rf'href="#{name}-\1"', text)
+    text = _renumbered(text)
+    prefix = f"{name}-{zlib.crc32(text.encode()):08x}"
+    text = re.sub(r'\bid="([^"]+)"', rf'id="{prefix}-\1"', text)
+    text = re.sub(r"url\(#([^)]+)\)", rf"url(#{prefix}-\1)", text)
+    text = re.sub(r'href="#([^"]+)"', rf'href="#{prefix}-\1"', text)
     return text.replace("<svg ", '<svg aria-hidden="true" focusable="false" ', 1)
 
 
