@@ -12,9 +12,13 @@ from itertools import pairwise
 from pathlib import Path
 from pkgutil import resolve_name
 
+import pytest
+
 import sqlmetrics as sm
 from sqlmetrics.engines.registry import ENGINES, SCHEMES
 from sqlmetrics.sql.dialects import DIALECTS
+
+pytestmark = pytest.mark.xdist_group("house")  # one worker, which reads the package once
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "sqlmetrics"
@@ -69,6 +73,15 @@ def _imports(body: list[ast.stmt], files: set[str]) -> Iterator[str]:
             yield from names & files or {str(node.module)} & files
         elif isinstance(node, ast.Import):
             yield from {one.name for one in node.names} & files
+
+
+@cache
+def syntax() -> dict[Path, list[ast.AST]]:
+    """File of the package -> what is written there, but for docstrings; read once for all tests."""
+    return {
+        file: list(_without_docstrings(ast.parse(file.read_text())))
+        for file in PACKAGE.rglob("*.py")
+    }
 
 
 def room(module: str) -> str:
@@ -245,12 +258,9 @@ VAGUE = re.compile(
 def test_names_say_what_they_hold() -> None:
     """At most one vague name per 2,000 lines of code, of variables, parameters and functions."""
     vague, n_lines = [], 0
-    for file in PACKAGE.rglob("*.py"):
-        tree = ast.parse(file.read_text())
-        n_lines += len(
-            {node.lineno for node in _without_docstrings(tree) if hasattr(node, "lineno")}
-        )
-        for node in ast.walk(tree):
+    for file, nodes in syntax().items():
+        n_lines += len({node.lineno for node in nodes if hasattr(node, "lineno")})
+        for node in nodes:
             match node:
                 case (
                     ast.Name(id=name, ctx=ast.Store())
@@ -270,8 +280,8 @@ def test_no_import_has_an_alias() -> None:
     """Two things that share a name are called by what sets them apart, where they are defined."""
     aliases = [
         f"{file.relative_to(ROOT)}:{node.lineno}: {alias.name} as {alias.asname}"
-        for file in PACKAGE.rglob("*.py")
-        for node in ast.walk(ast.parse(file.read_text()))
+        for file, nodes in syntax().items()
+        for node in nodes
         if isinstance(node, ast.Import | ast.ImportFrom)
         for alias in node.names
         if alias.asname and alias.asname not in USUAL_ALIASES
@@ -294,8 +304,7 @@ def test_sql_names_say_what_they_hold() -> None:
         file: re.sub(r"--.*|{#.*?#}", "", file.read_text())
         for file in (ROOT / "templates").rglob("*.jinja")
     }
-    for file in PACKAGE.rglob("*.py"):
-        nodes = list(_without_docstrings(ast.parse(file.read_text())))
+    for file, nodes in syntax().items():
         selects = [
             node.value
             for node in nodes
@@ -347,15 +356,11 @@ def test_dialects_are_named_in_sql_and_engines_alone() -> None:
     Files for other tools name databases by the words of these tools.
     """
     exempt = ("sql", "engines", "jobs/exports")
-    files = [
-        file
-        for file in PACKAGE.rglob("*.py")
-        if not file.relative_to(PACKAGE).as_posix().startswith(exempt)
-    ]
     told = [
         f"{file.relative_to(ROOT)}:{node.lineno}: {name}"
-        for file in files
-        for node in _without_docstrings(ast.parse(file.read_text()))
+        for file, nodes in syntax().items()
+        if not file.relative_to(PACKAGE).as_posix().startswith(exempt)
+        for node in nodes
         for name in sorted(_dialects_in(node, is_told="cli" in file.parts))
     ]
     assert told == []
