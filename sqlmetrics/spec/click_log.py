@@ -614,8 +614,9 @@ class Clicks(Model):
 
     @model_validator(mode="after")
     def _has_days(self) -> Clicks:
-        if self.time_zone and self.columns and self.columns.time is None:
-            raise ValueError(f"time_zone needs {self._place}.columns.time")
+        for name in ("time_zone", "daily"):
+            if getattr(self, name) and self.columns and self.columns.time is None:
+                raise ValueError(f"{name} needs {self._place}.columns.time")
         return self
 
     @property

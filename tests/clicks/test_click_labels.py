@@ -565,7 +565,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ),
     ({"evaluation": {}}, "give start, end or both"),
     ({"evaluation": {"start": "2026-01-02", "end": "2026-01-02"}}, "must come after the start"),
-    ({"evaluation": {"start": "soon"}}, "date"),
+    ({"evaluation": {"start": "soon"}}, "must be a day"),
     ({"labels": POOL | {"cuts": [0.5, 0.1]}}, "must rise"),
     ({"labels": POOL | {"cuts": [0.1], "quantiles": [0.5]}}, "cuts or quantiles, not both"),
     ({"labels": POOL | {"cuts": [0.1, 1.5]}}, "cuts of ctr are above 0 and at most 1"),

@@ -216,8 +216,9 @@ def test_a_zone_is_refused_where_it_says_nothing() -> None:
     assert spec.definition_hash(spec.measures[0]) != plain.definition_hash(plain.measures[0])
     with pytest.raises(sm.SpecError, match="Snowflake cannot tell the days of Asia/Tokyo"):
         sm.compile(spec, dialect="snowflake")
-    with pytest.raises(sm.SpecError, match=r"time_zone needs log\.columns\.time"):
-        sm.Spec(clicks={"log": {"relation": "log"}, "time_zone": "Asia/Tokyo"}, metrics=["ctr"])
+    for key, value in {"time_zone": "Asia/Tokyo", "daily": True}.items():
+        with pytest.raises(sm.SpecError, match=rf"{key} needs log\.columns\.time"):
+            sm.Spec(clicks={"log": {"relation": "log"}, key: value}, metrics=["ctr"])
     with pytest.raises(sm.SpecError, match="did you mean 'Asia/Tokyo'"):
         in_zone(plain, "Asia/Tokio")
 
