@@ -150,7 +150,7 @@ def test_what_is_wrong_in_several_buckets_is_told_at_once(
     with in_buckets(number), pytest.raises(sm.InputError) as found:
         sm.evaluate(rankings, labels, connection=servers.open(name), **asked)
     assert str(found.value) == str(duck.value)
-    assert "under the same query: 40" in str(found.value)
+    assert "more than once for the same query: 40" in str(found.value)
 
 
 @pytest.mark.parametrize("name", DOORS)
@@ -176,7 +176,7 @@ READER = """
 import sqlmetrics as sm
 from chdb.session import Session
 from unittest.mock import patch
-from sqlmetrics.evaluation import buckets
+from sqlmetrics.evaluation import statistics
 
 session = Session()
 numbers = "select 'q' || toString(number % 9) as query_id, toString(number) as item_id"
@@ -190,7 +190,7 @@ session.query(
 values = []
 for setting in ("readonly = 0", "readonly = 1"):
     session.query(f"set {setting}")
-    with patch.object(buckets, "ceil", lambda _: 3):
+    with patch.object(statistics, "ceil", lambda _: 3):
         found = sm.evaluate("runs", "labels", "ndcg@5", memory="1GB", connection=session)
     values.append((found["ndcg@5"], found.executed_sql.count("insert into ")))
 (one, cut), (other, whole) = values
