@@ -305,7 +305,11 @@ def test_tables_of_clicks_look_like_those_of_lists(monkeypatch: pytest.MonkeyPat
     """Sums over sums of all days, the best in bold by its direction, a page for notebooks."""
     for name, value in (("COLUMNS", "80"), ("TERM", "xterm"), ("NO_COLOR", "")):
         monkeypatch.setenv(name, value)
-    log = {"log": {"relation": "log"}, "daily": True, "labels": {"grades": {"click": 1}}}
+    log = {
+        "log": {"relation": "log", "columns": {"time": "at"}},
+        "daily": True,
+        "labels": {"grades": {"click": 1}},
+    }
     spec = sm.Spec(clicks=log, metrics=["ctr", "abandonment"])
     sums = {"old": (3.0, 1.0), "<new>": (4.0, 2.0)}
     rows = [

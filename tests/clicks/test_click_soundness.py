@@ -382,10 +382,12 @@ def test_its_sql_leaves_the_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
     run = module.run
     monkeypatch.setattr(module, "run", unheard)
     with connect() as engine, cleaned_log(CROSSING, engine) as log:
-        rows, made, chained = engine.rows, engine.temporary, engine.chained
+        rows, temporary, chained = engine.rows, engine.temporary, engine.chained
         monkeypatch.setattr(engine, "rows", lambda sql: texts.append(sql) or rows(sql))
         monkeypatch.setattr(
-            engine, "made", lambda create, drop: texts.append(create) or made(create, drop)
+            engine,
+            "temporary",
+            lambda create, drop: texts.append(create) or temporary(create, drop),
         )
         monkeypatch.setattr(
             engine, "chained", lambda create, drop: texts.append(create) or chained(create, drop)
