@@ -18,9 +18,10 @@ import argparse
 import io
 import re
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stderr
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -120,11 +121,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
         with redirect_stderr(io.StringIO()):  # notes, the same in each run
             written = list(written_by(engine, choices.rows, choices.only))
         for name in dict.fromkeys(name for files in written for name in files):
-            contents = [files[name] for files in written if name in files]
-            told = differences(contents)
+            versions = [files[name] for files in written if name in files]
+            outcome = differences(versions)
             if name in WRITERS:
-                told = f"{len(contents)} refused or failed: {contents[0].decode()}"
-            print(f"| {engine} | {name} | {len(contents[0]):,} | {told} |", flush=True)
+                outcome = f"{len(versions)} refused or failed: {versions[0].decode()}"
+            print(f"| {engine} | {name} | {len(versions[0]):,} | {outcome} |", flush=True)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -165,9 +166,9 @@ def _lines(content: bytes) -> list[str]:
     if content.startswith(b"PAR1"):
         import pyarrow.parquet as pq
 
-        from sqlmetrics.tables.tabular import csv
+        from sqlmetrics.tables.tabular import csv_text
 
-        return csv(pq.read_table(io.BytesIO(content))).splitlines()
+        return csv_text(pq.read_table(io.BytesIO(content))).splitlines()
     return content.decode().splitlines()
 
 
@@ -246,6 +247,17 @@ def made(rows: int, order: str) -> Path:
     return folder
 
 
+def contents(writers: Mapping[str, Callable[[str], None]]) -> dict[str, bytes]:
+    """What each writer writes into a file."""
+    files = {}
+    with TemporaryDirectory() as place:
+        for number, (name, write) in enumerate(writers.items()):
+            file = Path(place) / f"{number}"
+            write(str(file))
+            files[name] = file.read_bytes()
+    return files
+
+
 def evaluation(engine: Any, **arguments: Any) -> dict[str, bytes]:
     """The means in each format, and the values of queries."""
     import sqlmetrics as sm
@@ -263,16 +275,11 @@ def evaluation(engine: Any, **arguments: Any) -> dict[str, bytes]:
         connection=engine,
         **arguments,
     )
-    files = {}
-    with TemporaryDirectory() as place:
-        for form in ("csv", "parquet", "json", "markdown"):
-            file = Path(place) / f"evaluation.{form}"
-            emit_result(result, False, form, str(file))
-            files[f"evaluation, {form}"] = file.read_bytes()
-        file = Path(place) / "queries.csv"
-        emit_result(result, True, "csv", str(file))
-        files["values of queries, csv"] = file.read_bytes()
-    return files
+    means = {
+        f"evaluation, {form}": partial(emit_result, result, False, form)
+        for form in ("csv", "parquet", "json", "markdown")
+    }
+    return contents(means | {"values of queries, csv": partial(emit_result, result, True, "csv")})
 
 
 def click_log(engine: Any, **_: Any) -> dict[str, bytes]:
@@ -287,13 +294,9 @@ def click_log(engine: Any, **_: Any) -> dict[str, bytes]:
     metrics = ["ndcg@10", "mrr", "ctr@5", "first_click_rank", "time_to_first_click"]
     spec = sm.Spec(name="clicks", clicks=log, metrics=metrics)
     result = sm.evaluate_clicks(spec, engine, confidence=0.95)
-    files = {}
-    with TemporaryDirectory() as place:
-        for form in ("json", "csv"):
-            file = Path(place) / f"clicks.{form}"
-            emit_clicks(result, form, str(file))
-            files[f"click log, {form}"] = file.read_bytes()
-    return files
+    return contents(
+        {f"click log, {form}": partial(emit_clicks, result, form) for form in ("json", "csv")}
+    )
 
 
 def comparison(engine: Any, **_: Any) -> dict[str, bytes]:

@@ -269,7 +269,7 @@ def _compared_log(
         raise ValueError("a spec without clicks has no log")
     clicks = spec.clicks
     if options.dates or options.before:
-        if clicks.columns is not None and clicks.columns.time is None:
+        if not clicks.is_timed:
             raise SpecError(
                 "the log has no column of times, so there are no days to compare or to be a "
                 "covariate; name it as columns.time of the log"

@@ -154,12 +154,17 @@ def _check_database(spec: Spec, to: Destination, days: Days | None, *, adopt: bo
         return
     with connect(to.location) as target:
         check_writer(target, targets(spec)["facts"])
-        check_own(spec, target)
-        if not adopt:
-            check_same_spec(spec, target)
-        is_known = days is not None and days.start is not None and days.end is not None
-        if is_known and days is not None and target.find(targets(spec)["facts"]):
-            check_definitions(spec, days.ends, target)
+        _check_rows(spec, target, days, adopt)
+
+
+def _check_rows(spec: Spec, target: Database, days: Days | None, adopt: bool) -> None:
+    """See that rows there are the spec's own, and of its definitions where days are replaced."""
+    check_own(spec, target)
+    if not adopt:
+        check_same_spec(spec, target)
+    is_range = days is not None and days.start is not None and days.end is not None
+    if is_range and days is not None and target.find(targets(spec)["facts"]):
+        check_definitions(spec, days.ends, target)
 
 
 def _check_writable(to: Destination) -> None:
@@ -297,9 +302,4 @@ def check_delta(
                 rows = DeltaTable(path).to_pyarrow_dataset()
                 held = lake.register("sqlmetrics_held", rows)
                 lake.execute(f"create view {name} as select * from {held}")
-        check_own(alone, lake)
-        if not adopt:
-            check_same_spec(alone, lake)
-        is_known = days is not None and days.start is not None and days.end is not None
-        if is_known and days is not None and lake.find(targets(alone)["facts"]):
-            check_definitions(alone, days.ends, lake)
+        _check_rows(alone, lake, days, adopt)

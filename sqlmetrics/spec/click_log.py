@@ -614,10 +614,16 @@ class Clicks(Model):
 
     @model_validator(mode="after")
     def _has_days(self) -> Clicks:
-        for name in ("time_zone", "daily"):
-            if getattr(self, name) and self.columns and self.columns.time is None:
-                raise ValueError(f"{name} needs {self._place}.columns.time")
+        if self.time_zone and not self.is_timed:
+            raise ValueError(f"time_zone needs {self._place}.columns.time")
+        if self.daily and not self.is_timed:
+            raise ValueError(f"daily: days need {self._place}.columns.time")
         return self
+
+    @property
+    def is_timed(self) -> bool:
+        """Whether the log says when its requests were; format ubi always does."""
+        return self.columns is None or self.columns.time is not None
 
     @property
     def judges_itself(self) -> bool:

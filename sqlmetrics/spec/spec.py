@@ -484,14 +484,13 @@ class Spec(Model):
             try:
                 self._parse(text)
             except SpecError as error:
-                online_hint = (
-                    f"; online metrics, of the log itself: {', '.join(sorted(ONLINE))}"
-                    if self.clicks
-                    else ""
-                )
+                names = "known: "
+                if self.clicks:  # first, since the metrics of lists alone fill a message
+                    names += f"of the log itself: {', '.join(sorted(ONLINE))}; of lists: "
                 is_name = error.problems[0].startswith("unknown metric")
                 problems += [
-                    f"{problem}{online_hint}" if is_name else problem for problem in error.problems
+                    problem.replace("known: ", names, 1) if is_name else problem
+                    for problem in error.problems
                 ]
         measures = list[Online]()
         for text in self.online:

@@ -121,7 +121,7 @@ class _Comparing:
         rows: list[Row] = []
         notes: list[str] = []
         original = self._judged({})
-        days = _days(original.rows) if self._is_timed else []
+        days = _days(original.rows) if self.clicks.is_timed else []
         rows += _rows(AS_SAID, original.rows)
         if can_leave_own_out(self.clicks.labels):
             judged_by_others = self._judged({}, leaves_own_out=True)
@@ -131,13 +131,9 @@ class _Comparing:
         self._apart(original, days, rows, notes)
         return LabelComparison(tuple(rows), tuple(moved), tuple(notes))
 
-    @property
-    def _is_timed(self) -> bool:
-        return self.clicks.columns is None or self.clicks.columns.time is not None
-
     def _judged(self, changed: Mapping[str, Any], *, leaves_own_out: bool = False) -> _Judged:
         settings = {name: getattr(self.clicks, name) for name in Clicks.model_fields}
-        daily = {"daily": True} if self._is_timed else {}
+        daily = {"daily": True} if self.clicks.is_timed else {}
         clicks = Clicks(**{**settings, **daily, **changed})
         spec = self.spec.having(clicks=clicks, rankings=None, labels=None)
         with cleaned_log(clicks, self.engine) as clean:

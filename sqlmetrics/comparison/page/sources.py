@@ -64,7 +64,7 @@ def logged(
     dated_spec = on_days(spec, options.days).spec
     if dated_spec.clicks is None:
         raise ValueError("a spec without clicks has no log")
-    clicks = dated_spec.clicks.model_copy(update={"daily": True})
+    clicks = dated_spec.clicks.model_copy(update={"daily": dated_spec.clicks.is_timed})
     daily = dated_spec.having(clicks=clicks, rankings=None, labels=None)
     with cleaned_log(clicks, engine, names=named_in(daily)) as log:
         result, numbers = _evaluated(log, daily, options, check=check)
