@@ -63,8 +63,10 @@ ANOTHER_DOOR = ("clickhouse_connect", "spark_connect")
 
 WHOLE = engines([name for name in STARTED if name not in ANOTHER_DOOR], now=[])
 SHARES = {
+    "chdb": 0.3,
     "datafusion": 0.3,
     "googlesql": 0.1,
+    "mariadb": 0.3,
     "postgres": 0.08,
     "sail": 0.04,
     "spark": 0.15,
