@@ -106,8 +106,9 @@ COMMANDS: Mapping[str, Mapping[str, tuple[str, str]]] = {
         "simulate": ("clicks", "Write a click log whose truth is known."),
     },
 }
-"""What stands above some commands in the help -> these in their order: name -> where the command
-is, below `sqlmetrics.cli`, and its line there. The help needs none of their modules."""
+"""What stands above some commands in the help -> these in their order: name -> the module below
+`sqlmetrics.cli` that has its function, like `sheet_import_command`, and its line in the help, which
+needs none of these modules."""
 
 PREFIX = "sqlmetrics_failed_"
 COMMANDS_NAMED = 3
