@@ -237,11 +237,16 @@ def _fitting(lengths: Sequence[int], room: int) -> int:
 
 
 def unknown(kind: str, given_name: object, known_names: Iterable[str]) -> str:
-    """The sentence for a name that is not known: given, nearest, known."""
+    """The sentence for a name that is not known: given, nearest, known.
+
+    >>> unknown("system", "control", ["control ", "treatment"])
+    "unknown system 'control'; did you mean 'control '? known: 'control ', treatment"
+    """
     names = sorted(str(name) for name in known_names if name is not None)
+    seen_names = (name if name.strip() == name else repr(name) for name in names)
     return (
         f"unknown {kind} {given_name!r}{did_you_mean(given_name, names) or ';'} "
-        f"known: {', '.join(names)}"
+        f"known: {', '.join(seen_names)}"
     )
 
 

@@ -84,13 +84,15 @@ def several(_: click.Context, __: click.Parameter, texts: tuple[str, ...]) -> tu
 def several_names(_: click.Context, __: click.Parameter, texts: tuple[str, ...]) -> tuple[str, ...]:
     """Names behind commas; one with a comma in it stands in double quotes, as in CSV.
 
-    >>> several_names(None, None, ("bm25, dense", '"a,b",c'))
-    ('bm25', 'dense', 'a,b', 'c')
+    Blanks at the end of a name are part of it, as they are in data.
+
+    >>> several_names(None, None, ("bm25, dense", '"a,b",control '))
+    ('bm25', 'dense', 'a,b', 'control ')
     """
     import csv
 
     rows = csv.reader(texts, skipinitialspace=True)
-    return tuple(name.strip() for row in rows for name in row if name.strip())
+    return tuple(name for row in rows for name in row if name.strip())
 
 
 def overwrite_option(command: Callable[..., None]) -> Callable[..., None]:

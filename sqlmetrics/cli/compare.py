@@ -8,7 +8,14 @@ from typing import Any
 
 import click
 
-from sqlmetrics.cli.common import error_options, overwrite_option, overwrites, say, several
+from sqlmetrics.cli.common import (
+    error_options,
+    overwrite_option,
+    overwrites,
+    say,
+    several,
+    several_names,
+)
 from sqlmetrics.cli.evaluation_options import (
     METRIC,
     check_option,
@@ -268,7 +275,7 @@ def diagnose_command(
 @option(
     "--order",
     multiple=True,
-    callback=several,
+    callback=several_names,
     metavar="A,B",
     help="Stages from first to last.  [default: as given, or by the size of their lists]",
 )

@@ -115,7 +115,7 @@ def _format(output: str | None, out: str | None, formats: Sequence[str]) -> str:
             f"--out {out}: {suffix_format} is not written here; there is {format_names} (-o)"
         )
     if (unprinted := output or suffix_format) in UNPRINTED and out is None:
-        raise SpecError(f"{unprinted} is not for a terminal: say where to write it with --out FILE")
+        raise SpecError(f"{unprinted} is written to a file: name it with --out FILE")
     return output or suffix_format or formats[0]
 
 

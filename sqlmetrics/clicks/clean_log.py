@@ -115,6 +115,7 @@ class CleanLog:
             "requests": tables.requests is not None,
             "request": tables.names.requests.get("request", ""),
             "relation": tables.requests,
+            "conditions": tables.read.where("requests", all_requests=True),
         }
         select = print_template("clicks/findings", view)
         rows = self.engine.rows(with_stages(tables.stages(*logged), select))

@@ -355,7 +355,12 @@ class Names:
             session = self.requests.get("session", "null")
             yield Column(f"min(cast({session} as varchar))", SESSION)
         for name in self.segments:
-            yield Column(f"min(cast({name} as varchar))", name)
+            yield Column(f"min(cast({self._of_requests(name)} as varchar))", name)
+
+    def _of_requests(self, segment: str) -> str:
+        """The column of the requests that a segment is: of the same role, else of the same name."""
+        roles = (role for role, column in self.impressions.items() if column == segment)
+        return next((self.requests[role] for role in roles if role in self.requests), segment)
 
     def event_columns(self, actions: tuple[str, ...]) -> Mapping[str, tuple[list[Column], str]]:
         """Action, or all of them -> the columns of its events, and what its rows meet."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from sqlmetrics.clicks.assembly import is_unclear
@@ -15,7 +15,7 @@ from sqlmetrics.evaluation.checks.problem import Problem
 from sqlmetrics.evaluation.checks.rules import RowCheck
 from sqlmetrics.evaluation.inputs.paths import absent, unreadable
 from sqlmetrics.evaluation.inputs.sources import wrong_condition
-from sqlmetrics.spec.click_columns import Log
+from sqlmetrics.spec.click_columns import Log, Requests
 from sqlmetrics.spec.click_log import Clicks
 from sqlmetrics.spec.days import is_day
 from sqlmetrics.spec.source import Source, is_separated
@@ -95,8 +95,24 @@ def _wanted(clicks: Clicks, table: str, source: Source) -> Iterator[tuple[str, s
     segments = columns.pop("segments", ())
     yield from ((role, name) for role, name in columns.items() if name is not None)
     yield from ((f"segment {name}", name) for name in segments)
+    if isinstance(source, Requests):
+        yield from _shared_segments(clicks, source, segments)
     if isinstance(source, Log):
         yield from source.columns.column_by_action.items()
+
+
+def _shared_segments(
+    clicks: Clicks, requests: Requests, named_segments: Sequence[str]
+) -> Iterator[tuple[str, str]]:
+    """The segments of the impressions, which searches without a result have too."""
+    if clicks.columns is None:
+        return
+    roles = clicks.columns.model_dump(exclude={"segments"})
+    requests_roles = requests.columns.model_dump(exclude={"segments"})
+    for name in clicks.columns.segments:
+        has_role = any(requests_roles.get(role) for role, column in roles.items() if column == name)
+        if name not in named_segments and not has_role:
+            yield f"segment {name} of the impressions", name
 
 
 @dataclass(frozen=True)

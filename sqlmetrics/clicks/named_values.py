@@ -135,10 +135,11 @@ def _check_case(tables: ClickTables, counts: Mapping[str, int]) -> None:
         if action not in tables.actions and action.strip().casefold() in action_by_folded
     }
     if turned:
-        action, expected = next(iter(turned.items()))
-        rows = sum(counts[action] for action in turned)
+        expected = next(iter(turned.values()))
+        same = [action for action, name in turned.items() if name == expected]
+        rows = sum(counts[action] for action in same)
         message = (
-            f"{rows:,} events have the action {action!r}, which is not "
+            f"{rows:,} events have the action {' or '.join(map(repr, same))}, which is not "
             f"{expected!r}; {describe_counts(counts)}"
         )
         raise InputError(Problem("events", message, rows, remedy=REMEDY))

@@ -12,6 +12,7 @@ from sqlmetrics.clicks.labels import labels_note
 from sqlmetrics.evaluation.intervals import estimate_of
 from sqlmetrics.evaluation.report import layout
 from sqlmetrics.evaluation.report.result import Result, summary_schema
+from sqlmetrics.plan.summary import ALL
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.stats.estimate import INTERVAL
 from sqlmetrics.tables.table import Table, html_notes, terminal_width, visible
@@ -157,9 +158,16 @@ class ClickResult(Tabular):
         is_daily = spec.clicks is not None and spec.clicks.daily
         if self._online:
             online_measures = [online(text) for text in spec.online]
-            yield layout.Facts(self._online, online_measures, is_daily, bool(spec.by), REQUESTS)
+            rows = sorted(self._online, key=_place)
+            yield layout.Facts(rows, online_measures, is_daily, bool(spec.by), REQUESTS)
         if self.estimates:
             yield layout.Facts(self.estimates, spec.estimated, is_daily, bool(spec.by), REQUESTS)
+
+
+def _place(row: Mapping[str, Any]) -> tuple[Any, ...]:
+    """Where a row stands in a table, as those of the lists do: by day and segment."""
+    name, value = row["segment_name"], row["segment_value"]
+    return (row["metric_date"], name != ALL, name, value)
 
 
 def long(

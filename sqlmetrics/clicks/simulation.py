@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import Any, ClassVar
 
 from sqlmetrics.engines.database import Database, connect
-from sqlmetrics.engines.output_files import output_folder, refuse_existing
+from sqlmetrics.engines.output_files import check_output, opening, output_folder
 from sqlmetrics.errors import SpecError, unknown
 from sqlmetrics.sql.stage import Stage, print_template, with_stages
 from sqlmetrics.sql.template import double, literal
@@ -531,11 +531,12 @@ def simulate(
     )
     target = Path(folder)
     files = {name: target / f"{name}.parquet" for name in TABLES}
-    is_log = all(file.exists() for file in files.values())
-    if not (overwrite or is_log):
-        refuse_existing(files.values())
+    if target.is_file():
+        raise SpecError(f"{str(folder)!r} is a file; give the name of a folder")
+    for file in files.values():
+        check_output(file, opening("parquet"), overwrite=overwrite)
     with connect() as engine:
-        with output_folder(target, overwrite=overwrite, is_ours=lambda *_: is_log) as new_folder:
+        with output_folder(target, overwrite=overwrite) as new_folder:
             for statement in statements(
                 world, {name: new_folder / f.name for name, f in files.items()}
             ):

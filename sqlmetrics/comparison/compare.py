@@ -264,7 +264,9 @@ def _compared_log(
     options = replace(options, paired=False)
     metrics = spec.in_our_words(options.metrics)
     overrides = {"metrics": metrics, "online": ()} if metrics else {}
-    spec = on_days(spec.having(by=options.carried, **overrides), options.all_days).spec
+    cluster = options.cluster_column or spec.cluster
+    carrying = spec.having(by=options.carried, cluster=cluster, **overrides)
+    spec = on_days(carrying, options.all_days).spec
     if spec.clicks is None:
         raise ValueError("a spec without clicks has no log")
     clicks = spec.clicks
@@ -322,7 +324,8 @@ def _tables(inputs: Inputs, options: Options, engine: Database) -> Iterator[tupl
         inputs.check_spec_alone()
         metrics = rankings.in_our_words(options.metrics)
         overrides = {"metrics": metrics, "online": ()} if metrics else {}
-        spec = rankings.having(by=options.carried, **overrides)
+        cluster = options.cluster_column or rankings.cluster
+        spec = rankings.having(by=options.carried, cluster=cluster, **overrides)
         days_of(spec, days)
         of_days = on_days(spec, days)
         with ready(of_days.spec, engine) as notes:
@@ -411,7 +414,9 @@ def comparison_of(
         test=findings.test_name(pairing, options),
         interval=findings.interval_name(options.test),
         cluster=pairing.cluster,
-        notes=(*plan.shape.at.notes, *notes, *design_notes, *row_notes, *paradoxes),
+        notes=(
+            *dict.fromkeys((*plan.shape.at.notes, *notes, *design_notes, *row_notes, *paradoxes)),
+        ),
         movers=movers,
         lost=lost_queries(statements, pairing, options, sums, failed),
         executed_sql=(online.text() if online else "") + statements.text(),

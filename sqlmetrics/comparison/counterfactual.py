@@ -244,7 +244,8 @@ class _Made:
                 sides, terms=terms[first : first + PART], translation=self.engine.translation
             )
             centres = self._rows(part.centres(), statements)
-            moments_by_key |= part.read(self._rows(part.query(), statements), centres)
+            of_part = part.read(self._rows(part.query(), statements), centres)
+            moments_by_key |= {key: means for key, means in of_part.items() if means.is_defined}
         counts = {
             str(row["system"]): int(row["n"]) for row in self._rows(sides.counts(), statements)
         }

@@ -23,7 +23,7 @@ from sqlmetrics.plan.summary import ALL
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.stats.estimate import Estimate
 from sqlmetrics.stats.nonparametric import benjamini_hochberg, holm
-from sqlmetrics.tables.table import many
+from sqlmetrics.tables.table import many, printable
 
 TESTS = {
     "t": "paired t",
@@ -56,12 +56,14 @@ class Sums:
         counts: System -> how many queries have a value, by the metric's column.
         ranks: Of each key, for Wilcoxon's test.
         replicates: Of each key, for randomisation and bootstrap.
+        lacks: Notes of segments of which a side has nothing.
     """
 
     moments: Mapping[Key, Any]
     counts: Mapping[str, Mapping[str, Any]]
     ranks: Mapping[Key, Mapping[str, Any]]
     replicates: Mapping[Key, Replicates]
+    lacks: tuple[str, ...] = ()
 
     def is_complete(self, pairing: Pairing) -> bool:
         """Whether each query of each system has a value of each metric."""
@@ -76,30 +78,33 @@ def sums(pairing: Pairing, rows: Rows) -> Sums:
         InputError: If there is nothing to compare.
     """
     moments_by_key: Mapping[Key, MeanDifference]
+    lacks: tuple[str, ...] = ()
     if isinstance(pairing, Samples):
         centres = rows(*samples.centres_query(pairing))
-        moments_by_key = samples.read(pairing, rows(*samples.samples_query(pairing)), centres)
+        of_all = samples.read(pairing, rows(*samples.samples_query(pairing)), centres)
+        moments_by_key = {k: means for k, means in of_all.items() if means.n and means.n_baseline}
+        lacks = (*samples.one_sided(of_all, pairing.baseline, counted(pairing.plan.spec)[0]),)
     else:
         moments_by_key = moments.moments_of(pairing, rows)
     counts = rows([*pairing.query_values(), pairing.counts()], "select *\nfrom counts")
     if not moments_by_key:
         raise InputError(_no_pair(pairing, counts))
-    return Sums(moments_by_key, {str(row["system"]): row for row in counts}, {}, {})
+    return Sums(moments_by_key, {str(row["system"]): row for row in counts}, {}, {}, lacks)
 
 
 def _no_pair(pairing: Pairing, counts: Sequence[Mapping[str, Any]]) -> str:
     first = pairing.measures[0]
     n = {str(row["system"]): int(row[first.column]) for row in counts}
     counts_text = ", ".join(
-        f"{name} {n.get(name, 0):,}" for name in (pairing.baseline, *pairing.systems)
+        f"{printable(name)} {n.get(name, 0):,}" for name in (pairing.baseline, *pairing.systems)
     )
     if isinstance(pairing, Samples):
         return f"no two systems have queries with a value of {first}: {counts_text}"
     keys = " and ".join(pairing.keys)
     return (
-        f"no query has a value of both {pairing.baseline} and another system by {keys}; values of "
-        f"{first}: {counts_text}. Check that the ids are written alike. If each system has its "
-        "own queries, like requests of a click log or an A/B test, compare them unpaired "
+        f"no query has a value of both {printable(pairing.baseline)} and another system by {keys}; "
+        f"values of {first}: {counts_text}. Check that the ids are written alike. If each system "
+        "has its own queries, like requests of a click log or an A/B test, compare them unpaired "
         "(paired=False, --unpaired)"
     )
 
@@ -196,9 +201,8 @@ def undecided(
     """The rows before p-values are adjusted, and notes."""
     result_rows = [_row(pairing, options, sums, row_key) for row_key in _places(pairing, sums)]
     notes = _of_covariate(pairing, sums) if isinstance(pairing, Samples) else []
-    return result_rows, notes or _notes(
-        pairing, [row for row in result_rows if row["segment_name"] == ALL]
-    )
+    notes = notes or _notes(pairing, [row for row in result_rows if row["segment_name"] == ALL])
+    return result_rows, [*notes, *(sums.lacks if options.lists_slices else ())]
 
 
 def decided(
@@ -406,8 +410,8 @@ def _notes(pairing: Pairing, overall: Sequence[Mapping[str, Any]]) -> list[str]:
             if counts:
                 metric, most = max(counts.items(), key=lambda pair: pair[1])
                 notes.append(
-                    f"{many(most, 'query', 'queries')} of {side} are left out, since {other_side} "
-                    f"has no value for them (of {metric})"
+                    f"{many(most, 'query', 'queries')} of {printable(side)} are left out, since "
+                    f"{printable(other_side)} has no value for them (of {metric})"
                 )
     return notes
 

@@ -314,6 +314,10 @@ class Options:
     @property
     def carried(self) -> tuple[str, ...]:
         """The columns that queries must have."""
-        cluster = self.cluster if self.cluster not in (None, "query_id") else None
-        columns = [column for column in (cluster, self.covariate) if column]
+        columns = [column for column in (self.cluster_column, self.covariate) if column]
         return tuple(dict.fromkeys([*self.by, *columns]))
+
+    @property
+    def cluster_column(self) -> str | None:
+        """The column of clusters; None if each is a query, which all rows have."""
+        return None if self.cluster == "query_id" else self.cluster

@@ -192,7 +192,8 @@ def describe_slice(row: Row, level: float, counted: str) -> str:
     covered = coverage([row], level)
     ends = f"{covered} % interval {signed(row['ci_low'])} to {signed(row['ci_high'])}"
     return (
-        f"{row['system']} is worse than {row['baseline']} for {segment_of(row)}: {row['metric']} "
+        f"{printable(row['system'])} is worse than {printable(row['baseline'])} for "
+        f"{segment_of(row)}: {row['metric']} "
         f"{number(row['baseline_value'])} → {number(row['value'])} ({signed(row['difference'])}; "
         f"{ends}, {p_value(row['p_adjusted'], level)}, {row['n']:,} {counted})"
     )

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from sqlmetrics.tables.table import printable
+
 WORDS = ("baseline", "control", "production", "prod", "current", "live", "old")
 """What people call the system that others are held against, the surest word first."""
 
@@ -30,7 +32,7 @@ def usual_baseline(systems: Sequence[str]) -> tuple[str, str]:
     named_baseline = _named(systems)
     baseline = named_baseline or min(systems)
     rule = "as its name says" if named_baseline else "the first by name"
-    return baseline, f"the baseline is {baseline}, {rule}; name another with --baseline"
+    return baseline, f"the baseline is {printable(baseline)}, {rule}; name another with --baseline"
 
 
 def _named(systems: Sequence[str]) -> str | None:

@@ -46,6 +46,9 @@ def of_clicks(clicks: Clicks) -> Iterator[NamedValue]:
     if clicks.success_actions != type(clicks).model_fields["success_actions"].default:
         for action in clicks.success_actions:
             yield NamedValue("clicks.success_actions", ACTION, action)
+    if clicks.experiment is not None:  # a log may begin before its experiment
+        for variant in clicks.experiment.variants:
+            yield NamedValue("clicks.experiment.variants", SYSTEM, variant, decides=False)
 
 
 def named_in(spec: Spec) -> Iterator[NamedValue]:

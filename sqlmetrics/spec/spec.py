@@ -525,13 +525,14 @@ class Spec(Model):
             problems.append(f"by names a column twice: {', '.join(self.by)}")
         if self.clicks:
             user = self.clicks.columns.user if self.clicks.columns else None
-            segment_names = (*self.clicks.segments, *self.segments, *([user] if user else []))
+            of_user = (user,) if user else ()
+            segment_names = dict.fromkeys((*self.clicks.segments, *self.segments, *of_user))
             key = f"clicks.{'log' if self.clicks.log else 'impressions'}.columns.segments"
             hint = f" (and the segments of {key})" if self.clicks.columns else ""
             wrong = (name for name in self.query_columns if name not in segment_names)
             problems += [
                 (
-                    f"{'by' if name in self.by else 'cluster'}: "
+                    f"{'cluster' if name == self.cluster else 'by'}: "
                     f"{unknown('segment', name, segment_names)}{hint}"
                 )
                 for name in wrong

@@ -441,10 +441,10 @@ def probability(p: float, level: float, decimals: int = 4) -> str:
 def segment_cell(name: str, value: str) -> str:
     """A segment and its value for a cell; `all` for all queries.
 
-    >>> segment_cell("country", "DE"), segment_cell("all", "all")
-    ('country=DE', 'all')
+    >>> segment_cell("country", "DE"), segment_cell("country", ""), segment_cell("all", "all")
+    ('country=DE', "country=''", 'all')
     """
-    return "all" if name == "all" else f"{printable(name)}={printable(value)}"
+    return "all" if name == "all" else f"{printable(name)}={printable(value) or repr(value)}"
 
 
 def wrapped(texts: Iterable[str], *, break_on_hyphens: bool = True) -> str:

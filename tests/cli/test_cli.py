@@ -90,7 +90,8 @@ def test_csv_and_per_query(folder: Path) -> None:
 
 def test_parquet_needs_a_file(folder: Path) -> None:
     line = ["evaluate", "run.txt", "qrels.txt", "-m", "mrr", "-o", "parquet"]
-    assert "--out FILE" in sqlmetrics(*line, folder=folder, expect=2).stderr
+    told = sqlmetrics(*line, folder=folder, expect=2).stderr
+    assert told == "error: parquet is written to a file: name it with --out FILE\n"
     sqlmetrics(*line, "--out", "m.parquet", folder=folder)
     assert pq.read_table(folder / "m.parquet")["value"].to_pylist() == [0.5]
 

@@ -548,6 +548,78 @@ def test_what_is_wrong_with_a_log_is_said_in_its_own_words() -> None:
             verb(spec)
 
 
+def test_a_table_of_all_events_is_read_three_times() -> None:
+    """Each time by a condition; an arm has a blank at the end, and one has no user of a country."""
+    rows = [
+        {"list": f"r{u}", "who": f"u{u}", "item": item, "place": place, "what": "view"}
+        | {"arm": "treat" if u % 2 else "control ", "country": "AT" if u % 4 == 1 else "DE"}
+        for u in range(12)
+        for place, item in enumerate("abc")
+    ]
+    clicks = [row | {"what": "click"} for row in rows if row["place"] == len(row["list"]) % 2]
+    searches = [row | {"list": f"z{row['list']}", "what": "none"} for row in rows[::12]]
+    columns = {"request": "list", "system": "arm", "user": "who"}
+
+    def source(what: str, more: Sequence[Row] = (), **names: Any) -> Row:
+        data = pa.Table.from_pylist([*rows, *clicks, *searches, *more])
+        return {"data": data, "where": f"what {what}", "columns": names}
+
+    places = {"item": "item", "position": "place", "segments": ["country"]}
+    log: dict[str, Any] = {
+        "impressions": source("= 'view'", **columns, **places) | {"first_position": 0},
+        "events": source("not in ('view', 'none')", request="list", item="item", action="what"),
+        "requests": source("= 'none'", **columns),
+    }
+    spec = sm.Spec(clicks=log, metrics=["mrr", "ctr", "zero_result_rate"], by=["country"])
+    result = evaluate_clicks(spec)
+    assert result.findings == {"lists that start at position 0": 12}
+    rates = {
+        (row["system"], row["segment_value"]): row["value"]
+        for row in online(result)
+        if row["metric"] == "zero_result_rate"
+    }
+    assert rates == {
+        ("control ", "all"): 3 / 9,
+        ("control ", "DE"): 3 / 9,
+        **{("treat", value): 0 for value in ("all", "AT", "DE")},
+    }
+    tables = [block.splitlines() for block in str(result).split("\n\n") if block[:7] == "segment"]
+    for table in tables:  # of the log itself and of its lists in one order
+        assert [line.split()[0] for line in table[1:]] == [*["all"] * 2, "country=AT"] + [
+            "country=DE"
+        ] * 2
+    assert "country=AT  treat" in str(result)
+    assert len(tables) == 2
+    found = sm.compare(spec, metrics="mrr, ctr", by="country", paired=False, cluster="who")
+    lacks = [note for note in found.notes if note.startswith("not compared")]
+    assert lacks == ["not compared: country=AT, where 'control ' has no request with a value"]
+    assert any(note.startswith("the baseline is 'control ', as") for note in found.notes)
+    with pytest.raises(
+        sm.SpecError, match=r"cluster: unknown segment 'user'.* known: country, query_text, who "
+    ):
+        sm.compare(spec, metrics="ctr", cluster="user")
+    # a user has another name beside searches without results
+    renamed = source("= 'none'", request="list", system="arm", user="person")
+    renamed["data"] = renamed["data"].rename_columns(
+        ["person" if name == "who" else name for name in renamed["data"].column_names]
+    )
+    same = sm.compare(
+        sm.Spec(clicks=log | {"requests": renamed}, metrics=spec.online), cluster="who"
+    )
+    wanted = sm.compare(sm.Spec(clicks=log, metrics=spec.online), cluster="who")
+    assert same.to_dicts() == wanted.to_dicts()
+    lacking = renamed | {"data": renamed["data"].drop_columns("country")}
+    told = r"requests: unknown column 'country'; .*\(used as segment country of the impressions\)"
+    with pytest.raises(sm.InputError, match=told):
+        evaluate_clicks(sm.Spec(clicks=log | {"requests": lacking}, metrics=["ctr"]))
+    loud = [row | {"what": what} for row in clicks[:3] for what in ("CLICK", "Click")]
+    log["events"] = source(
+        "not in ('view', 'none')", loud, request="list", item="item", action="what"
+    )
+    with pytest.raises(sm.InputError, match="6 events have the action 'CLICK' or 'Click', which"):
+        evaluate_clicks(sm.Spec(clicks=log, metrics=["ctr"]))
+
+
 def test_progress_is_told() -> None:
     told: list[tuple[int, ...]] = []
     shown = pa.Table.from_pylist([{"request_id": "r", "item_id": "a", "position": 1, "clicked": 1}])

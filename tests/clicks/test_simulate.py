@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from marked import by_turns
 
@@ -420,10 +422,19 @@ def test_what_cannot_be_is_refused(tmp_path: Path, given: dict[str, Any], told: 
     assert not (tmp_path / "log").exists()
 
 
-def test_a_folder_that_cannot_be_made_is_told(tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_made_or_holds_other_files_is_told(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(sm.EngineError, match="cannot write to"):
+        simulate(tmp_path / "file" / "log")
+    with pytest.raises(sm.SpecError, match="file' is a file; give the name of a folder"):
         simulate(tmp_path / "file")
+    for _ in range(2):  # a simulated log is replaced
+        log = simulate(tmp_path / "log", requests=2, users=4, queries=2, bots=0)
+    own = pa.table({"request_id": ["r1"]})
+    pq.write_table(own, log.files["impressions"])
+    with pytest.raises(sm.SpecError, match=r"impressions.parquet': it exists and was not written"):
+        simulate(tmp_path / "log", requests=2, users=4, queries=2, bots=0)
+    assert pq.read_table(log.files["impressions"]).equals(own)
 
 
 def test_the_command_offers_what_there_is() -> None:

@@ -318,6 +318,14 @@ def test_a_variant_that_is_nowhere_is_named() -> None:
     rows = log_of(10, SAME)
     with pytest.raises(sm.InputError, match="no request of new; unknown system 'new'"):
         verdict(rows, variants=["A", "new"])
+    log = {"data": pa.Table.from_pylist(rows), "columns": COLUMNS}
+    near = {"variants": ["A", "b"], "control": "b", "primary": "ctr"}
+    spec = sm.Spec(clicks={"log": log, "experiment": near}, metrics=["ctr"])
+    told = "clicks.experiment.variants names the system 'b', which no row has; did you mean 'B'?"
+    assert told in sm.validate(spec)[0]
+    with pytest.raises(sm.InputError) as caught:
+        sm.experiment(spec)
+    assert told in str(caught.value)
     odd = [row | {"differs": "maybe"} for row in rows]
     with pytest.raises(sm.InputError, match="differs has the value 'maybe', which is neither"):
         verdict(odd, triggered="differs")

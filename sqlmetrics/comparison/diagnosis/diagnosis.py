@@ -26,6 +26,7 @@ from sqlmetrics.jobs.days import days_between, zone_of_days
 from sqlmetrics.proof.ties import tied_rows
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.stats import CONFIDENCE
+from sqlmetrics.tables.table import printable
 from sqlmetrics.tables.tabular import Kinds, Row, Tabular
 
 MARGIN = 0.01
@@ -365,9 +366,8 @@ def _moved(comparison: Comparison | None) -> dict[tuple[str, str], dict[str, Row
 def _by_heading(findings: Sequence[Finding]) -> dict[str, list[Finding]]:
     findings_by_heading: dict[str, list[Finding]] = {}
     for finding in findings:
-        heading = (
-            f"{finding.system} against {finding.baseline}" if finding.baseline else finding.system
-        )
+        sides = filter(None, (finding.system, finding.baseline))
+        heading = " against ".join(map(printable, sides))
         findings_by_heading.setdefault(heading, []).append(finding)
     return findings_by_heading
 

@@ -34,6 +34,7 @@ from sqlmetrics.sql.stage import Column, Stage, with_stages
 from sqlmetrics.sql.template import identifier, literal
 from sqlmetrics.sql.translation import Translation
 from sqlmetrics.stats.estimate import Estimate, ratio_of_sums
+from sqlmetrics.tables.table import printable
 from sqlmetrics.tables.tabular import Row
 
 # Systems that served different requests: means and rates by sums, and how far they are apart.
@@ -406,7 +407,7 @@ def _lines(ratios: Ratios) -> Iterator[str]:
             for name in (LISTS, *ONLINE)
             if name in of_system and (value := of_system[name].value) is not None
         ]
-        yield f"{system}: {', '.join(values)}"
+        yield f"{printable(system)}: {', '.join(values)}"
 
 
 def _sides(

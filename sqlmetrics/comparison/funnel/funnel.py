@@ -466,6 +466,7 @@ def _entered(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
         new = row["n_found"] - (row["n_kept"] or 0)
         if row["segment_name"] == ALL and row["stage_number"] > 1 and new:
             yield (
-                f"{row['system']}: {many(new, 'relevant item')} of {row['stage']} were not in the "
+                f"{printable(row['system'])}: {many(new, 'relevant item')} of "
+                f"{printable(row['stage'])} were not in the "
                 "stage before it; recall counts them, retention does not"
             )

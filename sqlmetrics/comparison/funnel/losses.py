@@ -28,6 +28,7 @@ from sqlmetrics.plan.tables import FunnelStages
 from sqlmetrics.sql.relation import Relation, protect_query, source_text
 from sqlmetrics.sql.stage import Column, Stage, Window, equal, with_stages
 from sqlmetrics.sql.template import free_name, identifier, literal, number
+from sqlmetrics.tables.table import printable
 
 COUNTS = ("n_relevant", "n_found", "n_kept", "n_lost")
 """What is counted of relevant items at a stage."""
@@ -405,7 +406,8 @@ def _by_size(sizes: Mapping[str, float]) -> tuple[str, ...]:
     alike = [name for name, size in sizes.items() if [*sizes.values()].count(size) > 1]
     if alike:
         raise SpecError(
-            f"{' and '.join(alike[:2])} have lists of the same size, so it is unclear which comes "
+            f"{' and '.join(map(printable, alike[:2]))} have lists of the same size, so it is "
+            "unclear which comes "
             f"first ({_listed(sizes)}); give the order (order, --order)"
         )
     return tuple(sorted(sizes, key=lambda name: -sizes[name]))
@@ -413,7 +415,7 @@ def _by_size(sizes: Mapping[str, float]) -> tuple[str, ...]:
 
 def _listed(sizes: Mapping[str, float]) -> str:
     largest = sorted(sizes.items(), key=lambda pair: -pair[1])
-    return ", ".join(f"{name} {size:,.1f}" for name, size in largest)
+    return ", ".join(f"{printable(name)} {size:,.1f}" for name, size in largest)
 
 
 def _note(sizes: Mapping[str, float], names: Sequence[str]) -> list[str]:

@@ -21,7 +21,7 @@ from sqlmetrics.comparison.periods import Period
 from sqlmetrics.comparison.report import Comparison, number
 from sqlmetrics.comparison.statements import chosen_if, columns_stage, sums_stage
 from sqlmetrics.comparison.sums.moments import PART, Key, SampleMoments
-from sqlmetrics.comparison.sums.samples import Earlier, Sides, of_segments, period_sides
+from sqlmetrics.comparison.sums.samples import Earlier, Sides, of_segments, one_sided, period_sides
 from sqlmetrics.engines.database import Database
 from sqlmetrics.engines.temporary import Step, keeping
 from sqlmetrics.errors import SpecError, unknown
@@ -354,6 +354,7 @@ class OnlineRatios:
         carried: Other columns of segments that requests keep.
         statements: What ran.
         covered: Metric -> of how many units something is known from before, and of how many not.
+        lacks: Notes of segments of which a side has nothing.
         units: The table of all requests.
         table: The table whose rows are compared.
     """
@@ -367,6 +368,7 @@ class OnlineRatios:
     carried: tuple[str, ...] = ()
     statements: list[str] = field(default_factory=list)
     covered: dict[str, tuple[int, int]] = field(default_factory=dict)
+    lacks: list[str] = field(default_factory=list)
     units: str = UNITS
     table: str = UNITS
 
@@ -428,7 +430,9 @@ class OnlineRatios:
             part = replace(sides, terms=sides.terms[first : first + PART])
             centres = self._read(part.centres())
             moments_by_key |= part.read(self._read(part.query()), centres)
-        return moments_by_key
+        lacks = one_sided(moments_by_key, sides.baseline, findings.counted(self.spec)[0])
+        self.lacks.extend(lacks if self.options.lists_slices else ())
+        return {key: means for key, means in moments_by_key.items() if means.is_defined}
 
     @property
     def compared(self) -> str:
@@ -503,6 +507,7 @@ class OnlineRatios:
                 f"{'; ' * bool(alike)}{', '.join(alike)}"
             )
         yield from self.of_covariate()
+        yield from dict.fromkeys(self.lacks)
 
     def of_covariate(self) -> Iterator[str]:
         """Of how many units something is known from before, if that is a covariate."""

@@ -16,6 +16,7 @@ from sqlmetrics.errors import SpecError, unknown
 from sqlmetrics.sql.template import templates_folder
 from sqlmetrics.stats import CONFIDENCE, student
 from sqlmetrics.stats.estimate import INTERVAL, Estimate
+from sqlmetrics.tables.table import printable
 from sqlmetrics.tables.tabular import Row
 
 Rows = Sequence[Row]
@@ -233,6 +234,10 @@ ONE = {
 _ONE = re.compile(rf"(?<![\d.,])(?:{'|'.join(ONE)})\b")
 
 
+_NAMES = ("system", "baseline", "control", "judge", "other_judge", "run", "stage")
+"""Where names of the data are filled in."""
+
+
 @dataclass(frozen=True)
 class Words:
     """The words of one language.
@@ -254,7 +259,10 @@ class Words:
         >>> Words()("page.all_queries", n=1)
         '1 query'
         """
-        return _ONE.sub(lambda match: ONE[match[0]], self._text(key).format(**values))
+        seen = {
+            name: printable(value) if name in _NAMES else value for name, value in values.items()
+        }
+        return _ONE.sub(lambda match: ONE[match[0]], self._text(key).format(**seen))
 
     def has(self, key: str) -> bool:
         """Whether there are words of this key."""

@@ -17,7 +17,7 @@ from sqlmetrics.comparison.page.content import ROOM, Content, Words, signed
 from sqlmetrics.comparison.report import coverage
 from sqlmetrics.errors import SpecError
 from sqlmetrics.sql.template import templates_folder
-from sqlmetrics.tables.table import Table
+from sqlmetrics.tables.table import Table, printable
 from sqlmetrics.tables.tabular import Row
 
 # Charts: Vega-Lite files filled with rows and words, and drawn without a browser.
@@ -390,7 +390,8 @@ class Picture:
     @property
     def table(self) -> Table:
         """Its numbers."""
-        return Table(self.columns, self.cells, self.first_number)
+        cells = [list(map(printable, row)) for row in self.cells]
+        return Table(self.columns, cells, self.first_number)
 
     def _repr_html_(self) -> str:
         return self.html()

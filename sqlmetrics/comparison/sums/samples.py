@@ -24,6 +24,7 @@ from sqlmetrics.plan.summary import ALL
 from sqlmetrics.sql.stage import Column, Stage, equal
 from sqlmetrics.sql.template import literal
 from sqlmetrics.sql.translation import Translation
+from sqlmetrics.tables.table import printable, segment_cell
 from sqlmetrics.tables.tabular import Row
 
 
@@ -271,7 +272,7 @@ def moments_stage(
 
 
 def read(samples: Samples, rows: Sequence[Row], centres: Sequence[Row]) -> dict[Key, SampleMoments]:
-    """What the rows of `samples_query` come to; what one side has not is not there.
+    """What the rows of `samples_query` come to, also of what one side has not.
 
     Args:
         samples: What is compared.
@@ -279,8 +280,33 @@ def read(samples: Samples, rows: Sequence[Row], centres: Sequence[Row]) -> dict[
         centres: Of `centres_query`.
     """
     columns = {(m.name, m.k or 0): f"{m.column}_centre" for m in samples.measures}
-    moments_by_key = read_moments(rows, samples.variables, centres, columns, samples.baseline)
-    return {key: means for key, means in moments_by_key.items() if means.n and means.n_baseline}
+    return read_moments(rows, samples.variables, centres, columns, samples.baseline)
+
+
+LISTED = 5
+"""As many segments are named."""
+
+
+def one_sided(
+    moments_by_key: Mapping[Key, SampleMoments], baseline: str, counted: str
+) -> Iterator[str]:
+    """Notes of the segments of which a side has nothing of any metric, so that none is compared.
+
+    Args:
+        moments_by_key: Those of all keys.
+        baseline: The system that the others are compared with.
+        counted: What is counted, like `request`.
+    """
+    compared = {key[:3] for key, means in moments_by_key.items() if means.n and means.n_baseline}
+    segments_by_side: dict[str, dict[str, None]] = {}
+    for (system, name, value, *_), means in sorted(moments_by_key.items()):
+        if (system, name, value) not in compared:
+            side = baseline if means.n else system
+            segments_by_side.setdefault(side, {})[segment_cell(name, value)] = None
+    for side, segments in segments_by_side.items():
+        n_hidden = len(segments) - LISTED
+        names = ", ".join([*segments][:LISTED]) + (f" and {n_hidden:,} more" * (n_hidden > 0))
+        yield f"not compared: {names}, where {printable(side)} has no {counted} with a value"
 
 
 def read_moments(
@@ -676,17 +702,16 @@ class Sides:
         return Stage("metric_clusters", "comparison/metric_rows", view | {"from": source})
 
     def read(self, rows: Sequence[Row], centres: Sequence[Row]) -> dict[Key, SampleMoments]:
-        """What the rows come to; what has nothing to divide by on a side is not there.
+        """What the rows come to, also of what has nothing to divide by on a side.
 
         Args:
             rows: Of `query`.
             centres: Of `centres`.
         """
         columns = {term.key: f"{term.column}_centre" for term in self.terms}
-        moments_by_key = read_moments(
+        return read_moments(
             rows, self.variables, centres, columns, self.baseline, counted="n_units"
         )
-        return {key: means for key, means in moments_by_key.items() if means.is_defined}
 
 
 def period_sides(options: Options, systems: Sequence[str]) -> tuple[str, tuple[str, ...], str]:

@@ -130,7 +130,9 @@ def _days(result: Result) -> Iterator[str]:
         if row["segment_name"] == "all"
     }
     if len(set(days.values())) > 1:
-        day_counts = ", ".join(f"{system} of {number:,}" for system, number in days.items())
+        day_counts = ", ".join(
+            f"{printable(system)} of {number:,}" for system, number in days.items()
+        )
         yield f"the means over all days use different days for each system: {day_counts}"
 
 

@@ -294,7 +294,9 @@ _REFUSED: Mapping[tuple[str, object], str] = {
 def _refuse(value: object, values: object, departures: object, keywords: Mapping[str, Any]) -> None:
     problems = []
     if (value is None) == (values is None):
-        problems.append("give either a value or per-query values")
+        problems.append(
+            "give either a value or per-query values (value or values, --value or --values)"
+        )
     if not isinstance(departures, int) or not 0 <= departures <= MOST:
         problems.append(f"departures must be a whole number from 0 to {MOST}, given {departures!r}")
     problems += [

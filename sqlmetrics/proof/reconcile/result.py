@@ -347,7 +347,7 @@ def _notes(reconciliation: Reconciliation) -> Iterator[str]:
     yield (
         f"{about}; they give {reconciliation.values:,} different values; "
         f"chance alone would match {_odds(reconciliation.expected_by_chance)} of them to "
-        f"{reconciliation.target.decimals} decimals"
+        f"{many(reconciliation.target.decimals, 'decimal')}"
     )
     if reconciliation.candidates:
         yield "by chance: that number among the values with no more departures than the line"
@@ -382,9 +382,16 @@ def _departures(number: int) -> str:
 
 
 def _odds(expected: float | None) -> str:
+    """How many values would match by chance, as it is read.
+
+    >>> _odds(0.0001), _odds(1.26), _odds(330.4)
+    ('<0.001', '1.3', '330')
+    """
     if expected is None:
         return "-"
-    return "<0.001" if 0 < expected < 0.001 else f"{expected:.2g}"
+    if 0 < expected < 0.001:
+        return "<0.001"
+    return f"{expected:.2g}" if expected < 99.5 else f"{expected:,.0f}"
 
 
 def _wrapped(line: str) -> str:
