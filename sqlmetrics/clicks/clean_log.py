@@ -345,7 +345,7 @@ def cleaned_log(
         dry: Whether no row is read but for what is named.
     """
     names = [*names]
-    with engine.keeping_rows():
+    with engine.keeping_rows(), engine.driver.scanning():
         tables, kinds = log_tables(clicks, engine, only_days=only_days)
         tables = replace(tables, measured=measured_actions(names))
         log_checks.check_units(tables, engine)

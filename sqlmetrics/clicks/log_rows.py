@@ -138,7 +138,7 @@ def of_requests(names: Iterable[str], key: str = "query_id") -> str:
         names: The columns.
         key: What the request is called.
     """
-    value_columns = [Column(f"min({identifier(name)})", name) for name in names]
+    value_columns = [Column(f"min({identifier(name)})", identifier(name)) for name in names]
     columns = lines([Column("query_id", key), *value_columns])
     return f"select\n    {columns}\nfrom {RANKINGS}\ngroup by query_id"
 

@@ -521,6 +521,11 @@ class Driver(Statements):
         yield
 
     @contextmanager
+    def scanning(self) -> Iterator[None]:
+        """With plans for statements that read most of their rows, while the block lasts."""
+        yield
+
+    @contextmanager
     def profiled(self, file: str) -> Iterator[None]:  # noqa: ARG002 (a few write one)
         """With the database's own profile of the last statement of the block in a JSON file.
 

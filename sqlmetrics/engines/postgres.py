@@ -276,12 +276,33 @@ class Postgres(WorkMemory):
 
     def _set_usual(self, name: str, value: str) -> None:
         """Set what has the server's own default, until the session is given back."""
+        if self._set_default(name, value):
+            self._undo.callback(self._quietly, self.execute, f"reset {name}")
+
+    def _set_default(self, name: str, value: str) -> bool:
+        """Set what has the server's own default; whether it has."""
         named = f"name = {self._literal(name)}"
-        sql = f"select setting from pg_settings where {named} and source = 'default'"
-        for (before,) in self.rows(sql):
+        is_default = bool(
+            self.rows(f"select 1 from pg_settings where {named} and source = 'default'")
+        )
+        if is_default:
             self._quietly(self.execute, f"set {name} = {self._literal(value)}")
-            back = f"set {name} = {self._literal(before)}"
-            self._undo.callback(self._quietly, self.execute, back)
+        return is_default
+
+    @contextmanager
+    def scanning(self) -> Iterator[None]:
+        """Without nested loops where there is another way, unless the user has set that.
+
+        The stages of a click log select rows by expressions, such as the day of a number, of which
+        the server has no statistics: it takes each for one row in 200, and what is left for one
+        row, so that it reads the log anew for each request.
+        """
+        is_set = self._set_default("enable_nestloop", "off")
+        try:
+            yield
+        finally:
+            if is_set:
+                self._quietly(self.execute, "reset enable_nestloop")
 
     @contextmanager
     def alone(self, name: str) -> Iterator[str]:

@@ -62,7 +62,11 @@ def compile_job(spec: Spec, name: str = DEFAULT) -> dict[str, str]:
     days = client_days(translation, CLIENTS[name].parameter)
     job = job_text(spec, translation, days, *_moment(spec, translation))
     parts: dict[str, list[str]] = {
-        "01_tables.sql": [*dialect.session, *job.tables],
+        "01_tables.sql": [
+            *dialect.session,
+            *(dialect.scans if spec.clicks else ()),
+            *job.tables,
+        ],
         "02_evaluation.sql": [_this_run(translation), *job.evaluation]
         if translation.dialect.keep
         else [],

@@ -237,6 +237,7 @@ class Dialect:
             the {columns} that it gives; empty where there is none, or where it was not tried.
         argument: How the text of one names its argument {name}.
         session: What a session is told before a script, so that it means the same.
+        scans: The same before a click log, whose stages read most of their rows, for its plans.
         run_id: A text that names a run of a job, by its text.
         exact_sum: The statement that gives a session the function {name}, which adds floats to the
             same bits in any order; empty where none is made.
@@ -292,6 +293,7 @@ class Dialect:
     function: str = ""
     argument: str = "{name}"
     session: tuple[str, ...] = ()
+    scans: tuple[str, ...] = ()
     run_id: str = "cast(current_timestamp as varchar)"
     exact_sum: str = ""
     adds_in_parts: bool = False

@@ -490,6 +490,7 @@ DIALECTS: Mapping[str, Dialect] = MappingProxyType(
                 collation='"C"',
                 undoes_views=True,
                 session=("set timezone = 'UTC'",),
+                scans=("set enable_nestloop = off",),
                 run_id="cast(current_timestamp as text)",
                 fails_at_underflow=True,
                 times=Times(

@@ -424,6 +424,10 @@ def test_a_users_connection_gets_its_memory_back_and_tables_are_analysed(servers
         with Postgres(connection) as engine:
             assert settings(engine, "work_mem", "application_name") == ("64MB", "")
             assert settings(engine, *SETTINGS) == tuple(SETTINGS.values())
+            for _ in range(2):  # of a click log after another
+                with engine.scanning(), engine.scanning():
+                    assert settings(engine, "enable_nestloop") == ("off",)
+                assert settings(engine, "enable_nestloop") == ("on",)
             name = engine.register("data", pa.table({"n": [*range(50)]}))
             kept = "create temporary table kept as\nselect n from " + name
             with engine.temporary(kept, "drop table kept"):

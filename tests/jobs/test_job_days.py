@@ -395,13 +395,22 @@ CLICK_CELLS = [
 def test_a_click_log_by_days(writer: str, seed: int, servers: Any) -> None:
     """What a day reads of a log is enough: it has the numbers that the whole log gives it."""
     tables = click_log(seed)
+    for name in ("impressions", "requests"):
+        tables[name] = tables[name].append_column("Device", tables[name].column("system"))
+    columns = CLICK_JOB["impressions"]["columns"] | {"segments": ["Device"]}
+    job = click_job(impressions={"relation": "impressions", "columns": columns})
+    output = job.output.model_copy(update={"per_query": "metrics_of_queries"})
+    job = job.model_copy(update={"output": output})
     with connect(servers.open(writer)) as engine:
         for name, table in tables.items():
             engine.load(name, table)
         try:
             for ends in ((2, 5), (0, 3)):
-                write(click_job(), engine, days(*ends))
+                write(job, engine, days(*ends))
             check_clicks(facts(engine, "log"), tables)
+            rows = engine.table("select * from metrics_of_queries").to_pylist()
+            assert rows
+            assert all(row["Device"] == row["system"] for row in rows)
         finally:
             clear(engine, *CLICK_TABLES)
 
