@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import groupby
-from textwrap import wrap
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from sqlmetrics.catalog.measure import parse
@@ -24,7 +23,9 @@ from sqlmetrics.spec.days import day_of
 from sqlmetrics.stats import NOISE
 from sqlmetrics.tables.table import (
     Table,
+    folded,
     html_notes,
+    line_width,
     many,
     markdown_text,
     printable,
@@ -199,8 +200,6 @@ def describe_slice(row: Row, level: float, counted: str) -> str:
     )
 
 
-WIDTH = 80
-
 SUMMED = ("rate", "mix", "contribution")
 
 CONTRIBUTION = (
@@ -232,7 +231,7 @@ def text(comparison: Comparison) -> str:
     for (system, name, value), rows in groupby(comparison.rows, block):
         against = f"{printable(system)} against {printable(comparison.baseline)}"
         title = f"{against}{of_segment(name, value)}"
-        blocks.append("\n".join([title, "", *_tables(comparison, list(rows))]))
+        blocks.append("\n".join([folded(title), "", *_tables(comparison, list(rows))]))
     return "\n\n".join(
         [
             *blocks,
@@ -292,7 +291,7 @@ def _tables(comparison: Comparison, rows: list[Row]) -> Iterator[str]:
     yield from _fitted(names, cells)
     yield ""
     for row in rows:
-        yield from wrap(row["sentence"], WIDTH, subsequent_indent="    ")
+        yield folded(row["sentence"])
 
 
 def _counts(rows: Sequence[Row], counted: str) -> dict[str, str]:
@@ -310,21 +309,24 @@ def _adjusted(rows: Sequence[Row]) -> dict[str, str]:
 
 def _fitted(names: list[str], cells: list[list[str]]) -> Iterator[str]:
     """The lines of a table; where they would be too long, a metric stands above its numbers."""
-    table = Table(names, cells, 1).text(full_width=True).splitlines()
-    if max(map(len, table)) <= WIDTH:
-        yield from table
-        return
-    bare = [["", *numbers] for _, *numbers in cells]
-    head, *rows = Table(["", *names[1:]], bare, 1).text().splitlines()
-    yield head
-    for (metric, *_), row in zip(cells, rows, strict=True):
-        yield from (metric, row)
+    table = Table(names, cells, 1)
+    lines = table.text(full_width=True).splitlines()
+    bare = Table(["", *names[1:]], [["", *numbers] for _, *numbers in cells], 1)
+    head, *rows = bare.text(full_width=True).splitlines()
+    if max(map(len, lines)) <= line_width():
+        yield from lines
+    elif len(head) <= line_width():
+        yield head
+        for (metric, *_), row in zip(cells, rows, strict=True):
+            yield from (metric, row)
+    else:
+        yield table.text()
 
 
 def footer(comparison: Comparison, *, shows_detectable: bool = False) -> list[str]:
     """What a reader must know to trust the numbers, in lines of texts."""
     footnotes = notes(comparison, shows_detectable=shows_detectable)
-    return [line for note in footnotes for line in wrap(note, WIDTH, subsequent_indent="    ")]
+    return list(map(folded, footnotes))
 
 
 def notes(comparison: Comparison, *, shows_detectable: bool = False) -> list[str]:

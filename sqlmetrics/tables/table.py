@@ -447,6 +447,32 @@ def segment_cell(name: str, value: str) -> str:
     return "all" if name == "all" else f"{printable(name)}={printable(value) or repr(value)}"
 
 
+MOST_COLUMNS = 80
+"""Lines of texts are no longer, however wide the terminal is: longer ones are hard to read."""
+
+
+def line_width() -> int:
+    """How long a line of text may be."""
+    return min(MOST_COLUMNS, terminal_width() or MOST_COLUMNS)
+
+
+def folded(text: str, indent: str = "    ", *, first: str = "") -> str:
+    """A text on lines that fit, in which a number stays with its unit.
+
+    Args:
+        text: The text.
+        indent: What lines after the first begin with.
+        first: What the first line begins with.
+
+    >>> print(folded(f"{'recall rose ' * 6}by 400.0 % of it", "  "))
+    recall rose recall rose recall rose recall rose recall rose recall rose by
+      400.0 % of it
+    """
+    together = text.replace(" %", "\0%")
+    lines = wrap(together, line_width(), initial_indent=first, subsequent_indent=indent)
+    return "\n".join(lines).replace("\0", " ")
+
+
 def wrapped(texts: Iterable[str], *, break_on_hyphens: bool = True) -> str:
     """Texts in lines as wide as the terminal, or 100 where none says how wide it is."""
     width = terminal_width() or 100

@@ -406,3 +406,14 @@ def test_a_narrow_terminal_breaks_texts_and_no_numbers(
     monkeypatch.setenv("COLUMNS", "50")
     told = called("check spec.yml --db shop.duckdb", world, 1)
     assert widths(told) <= 50
+    told = called("compare spec.yml --by country", world, 0)
+    assert widths(told) <= 50
+    assert "\n%" not in told.replace(" ", "")
+    # a metric whose name is long stands above its numbers, as long as these fit
+    monkeypatch.setenv("COLUMNS", "70")
+    line = "compare spec.yml -m a_long_name_of_a_metric=ndcg@10"
+    told = called(line, world, 0)
+    assert widths(told) <= 70
+    assert "\na_long_name_of_a_metric\n    " in told
+    monkeypatch.setenv("COLUMNS", "50")
+    assert widths(called(line, world, 0)) <= 50

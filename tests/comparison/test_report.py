@@ -720,6 +720,29 @@ def test_ranks_have_their_own_scale_and_days_are_in_order() -> None:
     assert "▁▁▁" in str(page)
     ends = [(row["ci_low"], row["ci_high"]) for row in trend.chart.rows]
     assert all(0 <= low <= high <= 1 for low, high in ends), "three queries: the interval is wider"
+    # no line leads across a day on which a system has no value
+    of_two = [
+        row | {"system": name}
+        for row in rows
+        for name in ("alt ", "neu")
+        if (name, row["ds"]) != ("alt ", "2026-11-02")
+    ]
+    page = sm.report(
+        sm.evaluate(
+            pa.Table.from_pylist(of_two),
+            pa.Table.from_pylist(labels),
+            "mrr",
+            system="system",
+            date="ds",
+            confidence=0.95,
+        )
+    )
+    trend = next(picture for picture in page.pictures if picture.name == "trend")
+    empty = [(row["system"], row["day"]) for row in trend.chart.rows if row["value"] is None]
+    assert empty == [("alt ", "2026-11-02")]
+    assert len(trend.cells) == 5
+    assert trend.sentence(Words()).endswith(" 'alt ' has no value on 2026-11-02.")
+    assert "▁ ▁" in str(page)
 
 
 def test_the_slices_of_a_result_have_every_system_and_their_metric() -> None:

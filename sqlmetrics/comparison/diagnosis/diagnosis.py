@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
-from textwrap import wrap
 from typing import Any, ClassVar, Unpack
 
 from sqlmetrics.catalog.conventions import OPTIONS
@@ -26,14 +25,13 @@ from sqlmetrics.jobs.days import days_between, zone_of_days
 from sqlmetrics.proof.ties import tied_rows
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.stats import CONFIDENCE
-from sqlmetrics.tables.table import printable
+from sqlmetrics.tables.table import folded, printable
 from sqlmetrics.tables.tabular import Kinds, Row, Tabular
 
 MARGIN = 0.01
 """A difference that does not matter, where nobody says another."""
 LEADING = "ndcg@10"
 """The metric by which segments are told, where no spec has one of its own."""
-WIDTH = 80
 
 
 @dataclass(frozen=True)
@@ -103,7 +101,7 @@ class Diagnosis(Tabular):
         if not self.findings:
             parts = [f"none of the {len(RULES)} patterns was found"]
         yield from parts
-        yield from ("\n".join(wrap(f"note: {note}", WIDTH)) for note in self.notes)
+        yield "\n".join(folded(f"note: {note}") for note in self.notes)
 
 
 def diagnose(
@@ -377,4 +375,4 @@ def _block(heading: str, rows: Sequence[Finding]) -> Iterator[str]:
     for finding in rows:
         yield f"  {finding.rule.title}"
         for text in (finding.numbers, finding.rule.meaning, f"look at: {finding.rule.look}"):
-            yield from wrap(text, WIDTH, initial_indent="    ", subsequent_indent="      ")
+            yield folded(text, "      ", first="    ")

@@ -7,7 +7,6 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from datetime import date
 from itertools import groupby
-from textwrap import wrap
 from typing import TYPE_CHECKING, Any, ClassVar, Unpack
 
 from sqlmetrics.catalog.measure import Measure, metric_texts
@@ -33,7 +32,7 @@ from sqlmetrics.plan.script import Script
 from sqlmetrics.plan.summary import ALL
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.sql.stage import with_stages
-from sqlmetrics.tables.table import Table, many, metric_value, printable
+from sqlmetrics.tables.table import Table, folded, line_width, many, metric_value, printable
 from sqlmetrics.tables.tabular import Row
 
 if TYPE_CHECKING:
@@ -41,8 +40,6 @@ if TYPE_CHECKING:
 
 
 # The result of a funnel: its rows, and how people read them.
-
-WIDTH = 80
 
 KINDS = {
     **dict.fromkeys(("system", "segment_name", "segment_value", "stage"), "string"),
@@ -114,9 +111,9 @@ class Funnel(Rows):
         """Tables that fit 80 columns, and where most items are lost."""
         blocks = []
         for title, rows in self._stages_by_heading():
-            tables = [part.text() for part in self._stage_table(rows).split(WIDTH)]
-            blocks.append("\n\n".join([title, *tables, _folded(self._sentence(rows), "    ")]))
-        below = "\n".join(_folded(f"note: {note}", "    ") for note in self.notes)
+            tables = [part.text() for part in self._stage_table(rows).split(line_width())]
+            blocks.append("\n\n".join([title, *tables, folded(self._sentence(rows))]))
+        below = "\n".join(folded(f"note: {note}") for note in self.notes)
         return "\n\n".join(filter(None, [*blocks, below]))
 
     def _shown(self) -> dict[str, Cell]:
@@ -194,12 +191,6 @@ class Funnel(Rows):
     def html(self) -> str:
         """A table for a page."""
         return self.table().html()
-
-
-def _folded(text: str, indent: str) -> str:
-    """A text on lines of at most 80 columns, where a number stays with its unit."""
-    together = text.replace(" %", "\0%")
-    return "\n".join(wrap(together, WIDTH, subsequent_indent=indent)).replace("\0", " ")
 
 
 def _size(value: float | None) -> str:

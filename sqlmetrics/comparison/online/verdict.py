@@ -5,16 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from textwrap import wrap
 from typing import Any, ClassVar, Literal, TypeAlias
 
 from sqlmetrics.clicks.analysis.experiment import SampleRatioMismatch
-from sqlmetrics.comparison.report import WIDTH, number
+from sqlmetrics.comparison.report import number
 from sqlmetrics.plan.summary import ALL
 from sqlmetrics.spec.click_log import ClickExperiment
 from sqlmetrics.stats import student
 from sqlmetrics.stats.estimate import POWER, Estimate
-from sqlmetrics.tables.table import Table, many, printable
+from sqlmetrics.tables.table import Table, folded, many, printable
 from sqlmetrics.tables.tabular import Block, Kinds, Tabular, kinds_of
 
 Verdict: TypeAlias = Literal["ship", "do not ship", "not yet", "no verdict"]
@@ -139,7 +138,7 @@ class Experiment(Tabular):
     def _blocks(self) -> Iterator[Block]:
         name = printable(self.variant) if self.variant else ""
         subject = f" ({name})" if name and self.verdict == "not yet" else f" {name}"
-        yield _wrapped(f"{self.verdict}{subject.rstrip()}: {self.reason}")
+        yield folded(f"{self.verdict}{subject.rstrip()}: {self.reason}")
         yield from self.mismatch.blocks()
         if self.metrics:
             yield (Table(_HEAD, [_cells(row) for row in self.metrics], 3),)
@@ -147,14 +146,10 @@ class Experiment(Tabular):
             head = [*_HEAD[:2], "days since first", *_HEAD[3:6]]
             cells = (_cells(row) for row in self.exposures)
             yield (Table(head, [row[:6] for row in cells], 3),)
-        yield "\n".join(_wrapped(f"note: {note}") for note in self.notes)
+        yield "\n".join(folded(f"note: {note}") for note in self.notes)
 
 
 _HEAD = ["variant", "metric", "role", "control", "value", "relative", "state"]
-
-
-def _wrapped(text: str) -> str:
-    return "\n".join(wrap(text, WIDTH, subsequent_indent="    "))
 
 
 def _cells(row: MetricResult) -> list[str]:

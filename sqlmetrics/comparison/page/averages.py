@@ -20,6 +20,7 @@ from sqlmetrics.comparison.page.content import (
 )
 from sqlmetrics.comparison.page.differences import SHOWN_ROWS
 from sqlmetrics.comparison.page.picture import (
+    NAMED,
     Chart,
     Picture,
     ends,
@@ -434,6 +435,33 @@ def trend(content: Content, words: Words) -> Picture | None:
     changed = changes(content)
     about["lines"] = describe_markers(content, shown_days, words, changed=bool(changed))
     parameters = {"changes": changed, "deploys": marks(content, shown_days)}
+    missing = _gaps(points, systems)
+    points = sorted([*points, *missing], key=lambda row: row["day"])
     chart = Chart("trend", points, parameters, systems)
-    hidden = systems_left_out(content.systems, systems, words)
+    hidden = systems_left_out(content.systems, systems, words) + _lacks(missing, words)
     return Picture("trend", chart, columns, cells, 2, about, left_out=hidden)
+
+
+def _gaps(points: Sequence[Row], systems: Sequence[str]) -> list[Row]:
+    """A point without a value for each day of another system, so that no line leads across it."""
+    shown = {(row["system"], row["day"]) for row in points}
+    empty = dict.fromkeys(points[0])
+    return [
+        empty | {"system": system, "day": day}
+        for system in systems
+        for day in dict.fromkeys(row["day"] for row in points)
+        if (system, day) not in shown
+    ]
+
+
+def _lacks(missing: Sequence[Row], words: Words) -> str:
+    """A sentence of each system that lacks days; empty where none does."""
+    days_by_system: dict[str, list[str]] = {}
+    for row in missing:
+        days_by_system.setdefault(row["system"], []).append(row["day"])
+    return "".join(
+        words("trend.lacks", system=system, days=", ".join(days[:NAMED]))
+        if len(days) <= NAMED
+        else words("trend.lacks_many", system=system, n=words.n(len(days)))
+        for system, days in days_by_system.items()
+    )

@@ -382,7 +382,7 @@ def text(content: Content, pictures: Sequence[Picture], words: Words) -> str:
 def _lines(picture: Picture, content: Content) -> str:
     """A line of blocks a system, from the first day to the last."""
     name = "difference" if picture.name == "days" else "value"
-    lines: dict[str, list[float]] = {}
+    lines: dict[str, list[float | None]] = {}
     for row in picture.chart.rows:
         lines.setdefault(row.get("system", content.main), []).append(row[name])
     widest = max(map(len, lines), default=0)
@@ -391,15 +391,19 @@ def _lines(picture: Picture, content: Content) -> str:
     )
 
 
-def sparkline(values: Sequence[float]) -> str:
+def sparkline(values: Sequence[float | None]) -> str:
     """Values as a line of blocks, the lowest the lowest block; flat if only last digits differ.
 
-    >>> sparkline([0, 1, 2, 7]), sparkline([3, 3 + 1e-15])
-    ('▁▂▃█', '▁▁')
+    >>> sparkline([0, 1, 2, 7]), sparkline([3, 3 + 1e-15]), sparkline([1, None, 2])
+    ('▁▂▃█', '▁▁', '▁ █')
     """
-    low, high = min(values, default=0), max(values, default=0)
+    there = [value for value in values if value is not None]
+    low, high = min(there, default=0), max(there, default=0)
     span = max(high - low, LEAST_SPAN * max(1.0, abs(low), abs(high)))
-    return "".join(BLOCKS[round((value - low) / span * (len(BLOCKS) - 1))] for value in values)
+    top = len(BLOCKS) - 1
+    return "".join(
+        " " if value is None else BLOCKS[round((value - low) / span * top)] for value in values
+    )
 
 
 def find_picture(pictures: Sequence[Picture], name: str) -> Picture:
