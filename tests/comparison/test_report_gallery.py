@@ -226,7 +226,7 @@ def _check_values(picture: Picture) -> None:
         assert all(len(panel) < 2 and "" not in panel for panel in of_panels), "a scale of its own"
         drawn = {row["label"].rpartition(" · ")[2] for row in rows}
         named = {row[picture.columns.index("metric")] for row in picture.cells}
-        assert drawn == named or picture.first_number_out.startswith(" The chart shows")
+        assert drawn == named or picture.left_out.startswith(" The chart shows")
     if picture.name in ("days", "trend"):
         days = [row["day"] for row in rows]
         assert days == sorted(days)
@@ -384,7 +384,7 @@ def _cleaning(picture: Picture) -> Rows:
     """A step without a loss has no bar, nor has a sum after none, nor what was not used."""
     logged = {row[0]: row[3] for row in picture.cells if row[1] == "logged"}
     for what, step, removed, left in picture.cells:
-        is_same = step == "left" and left == logged[what]
+        is_same = step == "kept" and left == logged[what]
         if removed != "0" and left != "0" and not is_same:
             yield what, step
 

@@ -169,9 +169,16 @@ WIDTH = 80
 
 def hung(label: str, text: str, indent: int = 12) -> str:
     """A label, and beside it a text that is wrapped under itself."""
-    lines = wrap(text, WIDTH - indent, break_long_words=False, break_on_hyphens=False) or [""]
     head = label.ljust(indent - 1) + " "
-    return "\n".join([head + lines[0], *(" " * indent + line for line in lines[1:])])
+    lines = wrap(
+        text,
+        WIDTH,
+        initial_indent=head,
+        subsequent_indent=" " * indent,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+    return "\n".join(lines or [head])
 
 
 def paragraph(head: str, words: Sequence[str], tail: str = "") -> str:

@@ -194,8 +194,8 @@ ALSO = {
 }
 """Rows more of one query, for the options that tell what becomes of them."""
 
-SETTINGS = {"recall_level": "(recall=0.3)"}
-"""What a metric is asked with for an option's choices to differ."""
+SETTINGS = {"recall_level": ("recall", 0.3)}
+"""Option -> the parameter of a metric, and a value of it by which the option's choices differ."""
 
 EXAMPLES: Mapping[str, object] = {"table": {1: 1, 2: 2, 3: 5}, "number": 2}
 """What is tried for a choice that is no name."""
@@ -310,7 +310,8 @@ def _texts(option: Option, metric: Metric) -> Iterator[str]:
     fits_log = {"baseline", "labels.group"}.isdisjoint(metric.needs)  # no systems, no groups
     if metric.pooled or not fits_log:  # nor values of queries
         return
-    text = metric.name + SETTINGS.get(option.name, "")
+    parameter, value = SETTINGS.get(option.name, ("", 0))
+    text = f"{metric.name}({parameter}={value})" if parameter in metric.parameters else metric.name
     text = text if metric.cutoff == "none" else f"{text}@{CHOICE_CUTOFF}"
     if option.scope == "spec" or option.name in metric.settings:
         yield text
