@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import date
+from datetime import date, timedelta
 from typing import Any
 
 from sqlmetrics.catalog.counterfactual import EstimatedMetric, estimated_metric, is_estimated
@@ -16,8 +16,10 @@ from sqlmetrics.catalog.metric_files import MetricFiles
 from sqlmetrics.catalog.online import Online, is_online, online
 from sqlmetrics.engines.database import Database
 from sqlmetrics.errors import SpecError, shortened
+from sqlmetrics.jobs.days import NO_DAY
 from sqlmetrics.jobs.schema import columns_of, targets
-from sqlmetrics.spec.days import Ends, day_of
+from sqlmetrics.plan.summary import NO_DATE
+from sqlmetrics.spec.days import Days, Ends, day_of
 from sqlmetrics.spec.definition import ALL
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.sql.template import literal, relation
@@ -272,6 +274,44 @@ def check_definitions(spec: Spec, ends: Ends, engine: Database) -> None:
             f"the table {targets(spec)['facts']} holds other days by another definition of "
             f"{summary_of(definitions)}; {REFRESH}"
         )
+
+
+def check_daily(spec: Spec, ends: Ends, engine: Database) -> None:
+    """Look whether a click log is stored both as a whole and by day: views would add up both.
+
+    Args:
+        spec: What is asked now.
+        ends: Of the days that are replaced.
+        engine: Where the fact table is.
+
+    Raises:
+        SpecError: If rows of the other kind would stay beside those of this run.
+    """
+    day_conditions = ends.of("metric_date")
+    if spec.clicks is None or not day_conditions:
+        return
+    table, no_date = targets(spec)["facts"], date.fromisoformat(NO_DATE)
+    is_whole = ends.days == Days(start=no_date, end=no_date + timedelta(1))
+    ((first, last, run_id),) = engine.rows(
+        f"select min(metric_date), max(metric_date), max(run_id)\nfrom {relation(table)}\n"
+        f"where spec = {literal(spec.title)}\n"
+        f"    and metric_date {'<>' if is_whole else '='} {NO_DAY}"
+    )
+    if first is None:
+        return
+    if is_whole:
+        raise SpecError(
+            f"{table} holds {spec.title} by day, from {day_of(first)} to {day_of(last)}. Without "
+            f"days a click log is evaluated as a whole, in rows with the day {NO_DATE}, and views "
+            "would count each request twice. Name the days by --start and --end, --backfill or "
+            "--lookback, or set clicks: daily: true"
+        )
+    raise SpecError(
+        f"{table} holds {spec.title} as a whole, in rows with the day {NO_DATE}, and views would "
+        "count each request twice. Take back the run that wrote them (sqlmetrics restore SPEC "
+        f"{run_id[:8]}), or set clicks: daily: true and replace them by --full-refresh "
+        "--allow-loss 1"
+    )
 
 
 def note_of_others(spec: Spec, engine: Database) -> str:

@@ -10,7 +10,7 @@ from sqlmetrics.engines.database import Database
 from sqlmetrics.engines.temporary import Step, keeping
 from sqlmetrics.jobs.archive import Archive
 from sqlmetrics.jobs.changes import changes
-from sqlmetrics.jobs.definitions import check_definitions
+from sqlmetrics.jobs.definitions import check_daily, check_definitions
 from sqlmetrics.jobs.losses import check_losses, note_of_removed
 from sqlmetrics.jobs.partitions import replace_by_day, replaced_where, will_commit
 from sqlmetrics.jobs.schema import (
@@ -286,6 +286,7 @@ class Exchange:
     def _checked(self, engine: Database) -> tuple[list[str], int]:
         """Look at definitions and losses; what should be known of them, and the days that lose."""
         check_definitions(self.spec, self.ends, engine)
+        check_daily(self.spec, self.ends, engine)
         if self.allowed_loss is None:
             return [], 0
         note, lost_days = check_losses(self, engine, self.allowed_loss, self.option)

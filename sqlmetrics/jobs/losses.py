@@ -46,6 +46,7 @@ class Loss:
         systems: Of these, whose they are: system -> rows.
         segments: And of which segments.
         metrics: And of which metrics.
+        cause: Why no row is put in the place of those of whole days.
     """
 
     days: Sequence[date]
@@ -55,14 +56,13 @@ class Loss:
     systems: Mapping[str, int] = field(default_factory=dict)
     segments: Mapping[str, int] = field(default_factory=dict)
     metrics: Mapping[str, int] = field(default_factory=dict)
+    cause: str = "the source no longer has"
 
     def __str__(self) -> str:
         words = []
         if self.days:
             ends = f"from {self.days[0]} to {self.days[-1]}"
-            words.append(
-                f"all rows of {_days(len(self.days))} ({ends}) that the source no longer has"
-            )
+            words.append(f"all rows of {_days(len(self.days))} ({ends}) that {self.cause}")
         if self.n_other_rows:
             n_days = _days(self.n_days - len(self.days))
             names_by_kind = {
@@ -100,10 +100,15 @@ def check_losses(job: Exchange, engine: Database, allowed: int, option: str) -> 
     """
     loss = _loss(engine.rows(_printed(job, "losses")), job, engine)
     if loss.n_days > allowed:
+        other = (
+            "set clicks: daily: true, so that it computes days"
+            if _is_whole(job)
+            else "compute only days that the source has, with --start and --end"
+        )
         raise SpecError(
             f"{targets(job.spec)['facts']} would lose {loss}. {option} removes past numbers only "
             f"if you allow it: --allow-loss {loss.n_days} deletes numbers of {loss.confirmed}; or "
-            "compute only days that the source has, with --start and --end"
+            f"{other}"
         )
     return _changes(job, engine, loss), loss.n_days
 
@@ -148,7 +153,14 @@ def _loss(rows_of_parts: Sequence[Sequence[Any]], job: Exchange, engine: Databas
         _summed((system, n) for _, system, _, _, n in partial_rows),
         _summed((segment, n) for _, _, segment, _, n in partial_rows),
         _summed((metric, n) for *_, metric, n in partial_rows),
+        **({"cause": "a run of the whole log does not write"} if _is_whole(job) else {}),
     )
+
+
+def _is_whole(job: Exchange) -> bool:
+    """Whether a click log is evaluated as a whole, in the place of all days."""
+    clicks = job.spec.clicks
+    return clicks is not None and not clicks.daily and not job.ends.of("metric_date")
 
 
 def _summed(counts: Iterable[tuple[str, int]]) -> Mapping[str, int]:

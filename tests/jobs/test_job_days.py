@@ -411,6 +411,15 @@ def test_a_click_log_by_days(writer: str, seed: int, servers: Any) -> None:
             rows = engine.table("select * from metrics_of_queries").to_pylist()
             assert rows
             assert all(row["Device"] == row["system"] for row in rows)
+            whole = click_job(daily=False)
+            with pytest.raises(sm.SpecError, match="metrics holds log by day, from 2026-01-0"):
+                write(whole, engine)
+            with pytest.raises(sm.SpecError, match="--allow-loss 5 .* or set clicks: daily: true"):
+                write(whole, engine, full_refresh=True)
+            whole = whole.having(name="other")
+            write(whole, engine)
+            with pytest.raises(sm.SpecError, match=r"other as a whole, .*restore SPEC \w{8}\)"):
+                write(whole, engine, days(0, 2))
         finally:
             clear(engine, *CLICK_TABLES)
 
