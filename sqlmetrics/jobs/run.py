@@ -38,7 +38,7 @@ from sqlmetrics.jobs.log_metrics import NEW_ONLINE
 from sqlmetrics.jobs.missing_days import Part
 from sqlmetrics.jobs.new_rows import NEW_FACTS, NewRows
 from sqlmetrics.jobs.provenance import UNNAMED, Provenance
-from sqlmetrics.jobs.schema import check_own, columns_of, targets
+from sqlmetrics.jobs.schema import check_own, columns_of, has_baseline, targets
 from sqlmetrics.jobs.sources import CHECKED_INPUT, check_same_spec, run_that_checked
 from sqlmetrics.plan.plan import make_plan
 from sqlmetrics.plan.summary import NO_DATE
@@ -336,7 +336,8 @@ class _Run:
             stays = note_of_days_that_stay(self.spec, ends, self.engine)
             retired = note_of_retired(self.spec, ends, self.engine)
             other_files = note_of_files(self.spec, self.engine)
-            all_notes = [*begun_notes, *notes, *filter(None, [stays, retired, other_files])]
+            of_spec = [stays, retired, other_files, self._note_of_baseline()]
+            all_notes = [*begun_notes, *notes, *filter(None, of_spec)]
             new = self._new_rows()
             exchange = new.exchange(
                 per_query, ends, self.run_id[:8], self.allowed_loss, self.option
@@ -454,9 +455,14 @@ class _Run:
             return ends
         return replace(ends, only=tuple(part.ends for part in parts))
 
-    @cached_property
+    @property
     def _new_days(self) -> set[date]:
         """The days that have a new row."""
+        return {*self._systems_by_day}
+
+    @cached_property
+    def _systems_by_day(self) -> dict[date, set[str]]:
+        """The days that have a new row, and whose they are."""
         metrics_by_table: dict[str, Sequence[Any]] = {NEW_FACTS: self.spec.metrics}
         if self.spec.clicks is not None:
             from sqlmetrics.clicks.counterfactual.evaluate import NEW_ESTIMATES
@@ -468,12 +474,28 @@ class _Run:
         tables = [name for name, metrics in metrics_by_table.items() if metrics]
         if self._asked.day:
             tables = []
-        rows = [
-            row
-            for name in tables
-            for row in self.engine.rows(f"select distinct metric_date from {name}")
-        ]
-        return {day_of(day) for (day,) in rows if day is not None}
+        systems_by_day: dict[date, set[str]] = {}
+        for name in tables:
+            rows = self.engine.rows(f"select distinct metric_date, system from {name}")
+            for day, system in rows:
+                if day is not None:
+                    systems_by_day.setdefault(day_of(day), set()).add(str(system))
+        return systems_by_day
+
+    def _note_of_baseline(self) -> str:
+        """The days that others have rows of and the baseline has none; empty without any."""
+        baseline = self.spec.baseline if has_baseline(self.spec) else None
+        days = sorted(
+            day for day, systems in self._systems_by_day.items() if baseline not in systems
+        )
+        if baseline is None or not days:
+            return ""
+        when = (
+            f"on {days[0]}"
+            if len(days) == 1
+            else f"on {len(days):,} days (from {days[0]} to {days[-1]})"
+        )
+        return f"the baseline {baseline} has no row {when}, so no difference from it is computed"
 
     def _headline(self) -> tuple[date | None, tuple[tuple[str, float | None], ...]]:
         """The last day that has numbers, which may be before the end of the range; and these."""

@@ -414,7 +414,7 @@ def test_a_click_log_by_days(writer: str, seed: int, servers: Any) -> None:
             whole = click_job(daily=False)
             with pytest.raises(sm.SpecError, match="metrics holds log by day, from 2026-01-0"):
                 write(whole, engine)
-            with pytest.raises(sm.SpecError, match="--allow-loss 5 .* or set clicks: daily: true"):
+            with pytest.raises(sm.SpecError, match=r"--allow-loss 5 .* or set clicks: daily: true"):
                 write(whole, engine, full_refresh=True)
             whole = whole.having(name="other")
             write(whole, engine)
@@ -518,6 +518,12 @@ def test_rankings_in_hive_folders(tmp_path: Path) -> None:
         }
         with pytest.raises(sm.NoDataError, match="the last day is 2026-01-06"):
             write(spec, engine, days(8, 9))
+        noted = [
+            " ".join(write(job(baseline="new"), engine, days(*ends)).notes)
+            for ends in ((2, 5), (4, 6))
+        ]
+        assert "the baseline new has no row on 2026-01-04, so no difference" in noted[0]
+        assert "baseline" not in noted[1]
         beside = spec.having(metrics=["overlap@3"], baseline="new", by=())
         with pytest.raises(sm.InputError, match="it has lists on 5 other days: 2026-01-01 to"):
             write(beside, engine, days(3, 4), adopt=True)
