@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -161,6 +161,16 @@ class CleanLog:
             except InputError as error:
                 self._tell_absence(error)
                 raise
+
+    def check_segments(self, by: Sequence[str]) -> None:
+        """Raise InputError for a segment of which the rows of a request have several values.
+
+        Online metrics count each request in one; lists are checked where they are evaluated.
+
+        Args:
+            by: The segments that are asked for.
+        """
+        log_checks.check_segments(self.tables, by, self.engine)
 
     def absence(self) -> InputError:
         """The error that says why there is nothing to evaluate."""

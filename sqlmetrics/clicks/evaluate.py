@@ -221,7 +221,7 @@ def evaluate_clicks(
         engine.reading(),
         cleaned_log(spec.clicks, engine, progress, names=named_in(spec)) as clean,
     ):
-        result = counted(clean, spec, confidence)
+        result = counted(clean, spec, confidence, check=check)
         if check and spec.online and not spec.metrics and not result.to_dicts()["online"]:
             raise clean.absence()
         if unshown:  # few logs are asked for that, and its modules are many
@@ -250,14 +250,22 @@ def evaluate_clicks(
     return result
 
 
-def counted(clean: CleanLog, spec: Spec, confidence: float | None) -> ClickResult:
+def counted(
+    clean: CleanLog, spec: Spec, confidence: float | None, *, check: bool | float
+) -> ClickResult:
     """What the cleaning left out and found, and the online metrics; no list is evaluated.
 
     Args:
         clean: The log.
         spec: What is asked of it.
         confidence: The coverage of intervals; None for none.
+        check: Whether to look for bad input first.
+
+    Raises:
+        InputError: If a request has several values of a segment.
     """
+    if check and spec.online and not spec.metrics:
+        clean.check_segments(spec.by)
     online_measures = [online(text) for text in spec.online]
     sums = online_step(clean.tables, spec, moments=confidence is not None)
     unused = {

@@ -20,6 +20,7 @@ from sqlmetrics.spec.click_log import Clicks
 from sqlmetrics.spec.days import is_day
 from sqlmetrics.spec.source import Source, is_separated
 from sqlmetrics.sql.relation import Relation, source_text
+from sqlmetrics.sql.stage import print_template, with_stages
 from sqlmetrics.sql.template import identifier
 from sqlmetrics.tables.table import many
 
@@ -168,6 +169,47 @@ def check_values(tables: ClickTables, kinds: Kinds, engine: Database) -> tuple[U
     if problems:
         raise InputError(problems)
     return tuple(_unread(tables, engine))
+
+
+def check_segments(tables: ClickTables, by: Sequence[str], engine: Database) -> None:
+    """Raise InputError for a segment of which the rows of a request have several values.
+
+    Args:
+        tables: The stages of the log, whose tables are there.
+        by: The segments that are asked for; of the log itself alone.
+        engine: Its database.
+    """
+    names = [name for name in by if identifier(name) in tables.names.segments]
+    if not names or (tables.rows.is_hashed and not _has_divided(tables, engine)):
+        return
+    spec_name = _shown(tables.clicks, "impressions")
+    stages = tables.stages(tables.evaluates)
+    problems = []
+    for name in names:
+        view = {
+            "keys": ["request_id"],
+            "column": identifier(name),
+            "rankings": tables.of[tables.evaluates],
+        }
+        rows = engine.rows(with_stages(stages, print_template("checks/varying", view)))
+        if rows:
+            n_requests = int(rows[0][0])
+            message = f"requests whose rows differ in {name}: {n_requests:,}"
+            remedy = (
+                "a request must have one value: fix these rows, or leave some out "
+                f"(clicks.{spec_name}.where: {name} is not null, if some rows lack it)"
+            )
+            columns = ("request_id", "one value", "another")
+            examples = [row[1:] for row in rows]
+            problems.append(Problem(spec_name, message, n_requests, columns, examples, remedy))
+    if problems:
+        raise InputError(problems)
+
+
+def _has_divided(tables: ClickTables, engine: Database) -> bool:
+    """Whether hashes tell of a request whose rows differ in a text."""
+    requests = tables.of["logged_requests"]
+    return bool(engine.rows(f"select 1 as found from {requests} where is_divided = 1 limit 1"))
 
 
 def check_units(tables: ClickTables, engine: Database) -> None:

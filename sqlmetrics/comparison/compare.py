@@ -286,6 +286,8 @@ def _compared_log(
         ),
     ):
         if not spec.metrics:
+            if check:
+                log.check_segments(options.by)
             comparison = online.comparison()
             return replace(comparison, notes=(*comparison.notes, *cut))
         with log.views() as shown_lists:

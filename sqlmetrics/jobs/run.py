@@ -538,6 +538,8 @@ def _evaluated(
         kept_estimates(log, spec, required=bool(check)) as estimated,
     ):
         if not spec.metrics:
+            if check:
+                log.check_segments(spec.by)
             if check and not engine.rows(f"select 1 as row_exists from {NEW_ONLINE} limit 1"):
                 raise log.absence()
             yield "", [*estimated, *log.label_notes]

@@ -972,6 +972,19 @@ def test_by_names_segments_of_the_log() -> None:
     assert result.offline is not None
     there = {(row["segment_name"], row["segment_value"]) for row in result.offline.to_dicts()}
     assert there == set(wanted)
+    # a request is in one segment, whatever is asked of it
+    *others, last = data.to_pylist()
+    mixed = pa.Table.from_pylist([*others, last, {**last, "item_id": "b", "country": None}])
+    columns = columns | {"system": "request_id"}
+    for metrics in (["ctr"], ["ctr", "mrr"]):
+        spec = sm.Spec(
+            clicks={"log": {"data": mixed, "columns": columns}}, metrics=metrics, by="country"
+        )
+        asked = [sm.evaluate_clicks, sm.report, sm.diagnose]
+        for verb in (*asked, lambda spec: sm.compare(spec, by="country", paired=False)):
+            with pytest.raises(sm.InputError, match="whose rows differ in country: 1\n"):
+                verb(spec)
+    assert evaluate_clicks(spec.having(metrics=()), check=False).online().num_rows
 
 
 @pytest.mark.parametrize("text", ["abandonment@3", "ctr@0", "ctr@x"])

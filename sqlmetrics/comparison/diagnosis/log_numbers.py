@@ -279,6 +279,8 @@ def log_numbers(
     if dated_spec.clicks is None:
         raise SpecError("the spec has no clicks")
     with cleaned_log(dated_spec.clicks, engine, names=named_in(dated_spec)) as log:
+        if check and not dated_spec.metrics:
+            log.check_segments(dated_spec.by)
         return numbers_of(log, dated_spec, options, check=check)
 
 

@@ -118,7 +118,7 @@ def _evaluated(
     log: CleanLog, spec: Spec, options: Options, *, check: bool | float
 ) -> tuple[ClickResult, LogNumbers | SqlmetricsError]:
     """The result of a log, and how its systems moved, or why nobody can say."""
-    result = counted(log, spec, options.level)
+    result = counted(log, spec, options.level, check=check)
     spec_options = replace(options, metrics=spec.metrics)
     try:
         numbers = numbers_of(log, spec, spec_options, check=check, confidence=options.level)
