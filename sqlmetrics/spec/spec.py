@@ -20,7 +20,7 @@ from pydantic import (
 
 from sqlmetrics.catalog.conventions import OPTIONS, problems_of, read, resolve
 from sqlmetrics.catalog.counterfactual import EstimatedMetric
-from sqlmetrics.catalog.measure import Measure, parse_beside, spelled_out, with_name
+from sqlmetrics.catalog.measure import Measure, metric_texts, parse_beside, spelled_out, with_name
 from sqlmetrics.catalog.metric import Metric, limits
 from sqlmetrics.catalog.metric_files import PACKAGE, MetricFiles
 from sqlmetrics.catalog.online import ONLINE, Online, is_online, online
@@ -132,8 +132,8 @@ class Spec(Model):
     metrics: Annotated[tuple[str, ...], BeforeValidator(_as_tuple)] = Field(
         default=(), json_schema_extra=schema.metrics
     )
-    """Their texts, like `ndcg@10`; or a name of your own for arithmetic over metrics, like
-    `north_star: 0.7 * ndcg@10 + 0.3 * recall@100`."""
+    """Their texts, like `ndcg@10`, or one text with commas; or a name of your own for arithmetic
+    over metrics, like `north_star: 0.7 * ndcg@10 + 0.3 * recall@100`."""
     metrics_from: Annotated[
         MetricFiles,
         PlainSerializer(lambda files: [*files.paths]),
@@ -169,6 +169,8 @@ class Spec(Model):
     """What must hold of the numbers there; `check` looks."""
 
     def __init__(self, **values: Any) -> None:
+        if isinstance(values.get("metrics"), str):
+            values = {**values, "metrics": [*metric_texts(values["metrics"])]}
         if values.get("clicks") is not None:
             from sqlmetrics.spec.click_log import lowered
 

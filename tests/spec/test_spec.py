@@ -242,6 +242,10 @@ MEASURES = {
         {"metrics": ["ndcg(rel=2)@5", "recall(rel=2)@5"], "conventions": {"gain": "binary"}},
         ["ndcg(rel=2)@5", "recall(rel=2)@5"],
     ),
+    "one text with commas": (
+        {"metrics": "ndcg@10, f(beta=2, rel=1)@5,mrr"},
+        ["ndcg@10", "f(beta=2)@5", "mrr"],
+    ),
     "micro where there is one": (
         {"metrics": ["recall@5", "f1@5", "ndcg"], "conventions": {"average": "micro"}},
         ["recall@5", "f1@5", "ndcg"],
