@@ -17,7 +17,7 @@ from sqlmetrics.engines.database import Database, connect, session_of, with_view
 from sqlmetrics.engines.temporary import Step
 from sqlmetrics.errors import InputError, SpecError
 from sqlmetrics.evaluation.execution import Progress, run
-from sqlmetrics.evaluation.inputs.names import ITEMS, plain
+from sqlmetrics.evaluation.inputs.names import CLICKED, ITEMS, plain
 from sqlmetrics.evaluation.inputs.open import opened, source_relation
 from sqlmetrics.evaluation.inputs.sources import source_of
 from sqlmetrics.evaluation.intervals import check_confidence
@@ -36,7 +36,7 @@ NAMES: Mapping[str, str] = {
     "query": "query querytext searchquery searchterm term keywords keyword text",
     "item": f"itemid {ITEMS} item iid productid product sku asin articleid movieid songid objectid",
     "position": "position pos rank slot place",
-    "clicked": "clicked click isclick isclicked hasclick clicks nclicks",
+    "clicked": CLICKED,
     "system": "system ranker model variant variation arm experimentgroup bucket",
     "user": "userid user uid visitorid clientid customerid memberid",
     "time": "time timestamp ts at eventtime datetime searchedat requestedat shownat",
@@ -100,10 +100,15 @@ def wide_log(
     actions = dict(_roles(ACTIONS, column_by_name))
     if lacks := [role for role in NEEDED if role not in roles]:
         usual_names = "; ".join(f"{role}: {', '.join(NAMES[role].split()[:3])}" for role in lacks)
+        events = (
+            "; a table with a row per event stands there twice, as clicks.impressions and as "
+            "clicks.events, each with its condition (where)"
+        )
         raise InputError(
             f"log: no column is known as {' or '.join(lacks)}; the columns are "
             f"{', '.join(existing_columns)}. Known are names like these, in any case and with or "
             f"without marks: {usual_names}; name other columns in a spec (clicks.log.columns)"
+            f"{events if 'clicked' in lacks else ''}"
         )
     segments = tuple(name for name in by if name != "query_text")
     log = {**location, "columns": {**roles, "actions": actions, "segments": segments}}

@@ -209,7 +209,7 @@ def check_segments(tables: ClickTables, by: Sequence[str], engine: Database) -> 
 def _has_divided(tables: ClickTables, engine: Database) -> bool:
     """Whether hashes tell of a request whose rows differ in a text."""
     requests = tables.of["logged_requests"]
-    return bool(engine.rows(f"select 1 as found from {requests} where is_divided = 1 limit 1"))
+    return bool(engine.rows(f"select 1 as is_divided from {requests} where is_divided = 1 limit 1"))
 
 
 def check_units(tables: ClickTables, engine: Database) -> None:

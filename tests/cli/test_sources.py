@@ -410,3 +410,21 @@ def test_a_column_that_tells_systems_apart_is_named_first(tmp_path: Path) -> Non
     told = sqlmetrics(*words, folder=tmp_path, expect=2).stderr
     assert "distinguishes them" not in told
     assert "best_score" in told
+    # and a column that tells judges apart
+    (tmp_path / "both.csv").write_text("query_id,item_id,score\nq0,b,1\n", encoding="utf-8")
+    graded = "query_id,item_id,note,grade,who\nq0,b,,1,ann\nq0,b,,2,bob \nq0,c,,1,ann\n"
+    (tmp_path / "labels.csv").write_text(graded, encoding="utf-8")
+    told = sqlmetrics(*words, folder=tmp_path, expect=2).stderr
+    assert "-> who distinguishes them (ann, 'bob '): if it names the judge, make one" in told
+    assert "sqlmetrics combine --judge who; else remove the repeated rows" in told
+    (tmp_path / "labels.csv").write_text(graded.replace("bob ", "ann"), encoding="utf-8")
+    assert "distinguishes" not in sqlmetrics(*words, folder=tmp_path, expect=2).stderr
+    # a click log is no rankings
+    (tmp_path / "log.csv").write_text("request_id,item_id,is_click\nr,a,0\n", encoding="utf-8")
+    told = sqlmetrics("compare", "log.csv", "-m", "mrr", folder=tmp_path, expect=2).stderr
+    assert "no labels are given, and is_click looks like a column of a click log: evalu" in told
+    told = sqlmetrics("clicks", "log.csv", folder=tmp_path, expect=2).stderr
+    assert "no column is known as position; " in told
+    (tmp_path / "log.csv").write_text("request_id,item_id,what\nr,a,view\n", encoding="utf-8")
+    told = sqlmetrics("clicks", "log.csv", folder=tmp_path, expect=2).stderr
+    assert told.endswith("as clicks.events, each with its condition (where)\n")

@@ -51,6 +51,10 @@ NUMBERS = {"score", "rank", "weight", "grade", "popularity", "users"}
 NO_NUMBERS = ("DATE", "TIME", "BLOB", "STRUCT", "MAP", "UUID", "INTERVAL")
 _SECOND = re.compile(r"(.+)_\d+")
 """What DuckDB calls a second column of a name; a column may be called so itself."""
+_OF_NAMES = ("VARCHAR", "INTEGER", "BIGINT")
+"""Types of columns that may name judges."""
+MOST_LOOKED_AT, MOST_JUDGES = 8, 50
+"""As many columns are asked whether they name judges, and as many judges there may be."""
 
 
 def check_inputs(
@@ -535,6 +539,7 @@ class _Look:
                 message = f"{rule.problem}: {count:,}"
                 remedy = (
                     self._system_remedy(rule)
+                    + (self._judge_remedy() if rule.is_of_labels else "")
                     + rule.remedy
                     + (self._of_groups() if rule.is_of_labels else "")
                 )
@@ -549,6 +554,33 @@ class _Look:
         return "".join(
             f"; for graded subtopics use group={column} (--group {column})" for column in fits
         )
+
+    def _judge_remedy(self) -> str:
+        """The column that may name the judge of a repeated label, if one distinguishes them."""
+        source, columns = self.sources["labels"], self.plan.shape.columns["labels"]
+        keys = ", ".join(identifier(name) for role, name in columns.items() if role != "grade")
+        kind_by_column = self.engine.columns(source)
+        free = [
+            name
+            for name, kind in kind_by_column.items()
+            if name not in columns.values() and kind.startswith(_OF_NAMES)
+        ]
+        for column in free[:MOST_LOOKED_AT]:
+            name = identifier(column)
+            ((n_values, first, last),) = self.engine.rows(
+                f"select count(distinct {name}) as n_values, min({name}) as first_value,\n"
+                f"    max({name}) as last_value\nfrom {source}"
+            )
+            repeated = (
+                f"select 1 as n from {source} group by {keys}, {name} having count(*) > 1 limit 1"
+            )
+            if 1 < n_values <= MOST_JUDGES and not self.engine.rows(repeated):
+                return (
+                    f"{column} distinguishes them ({printable(first)}, {printable(last)}): if it "
+                    "names the judge, make one label of several with sqlmetrics combine --judge "
+                    f"{column}; else "
+                )
+        return ""
 
     def _system_remedy(self, rule: GroupCheck) -> str:
         """The column or files by which repeated rankings are of several systems, if there are."""

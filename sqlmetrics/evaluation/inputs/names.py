@@ -32,6 +32,9 @@ NAMES: Mapping[str, str] = {
 
 USUAL = {"query": "query_id", "item": "item_id", "score": "score", "grade": "grade"}
 
+CLICKED = "clicked click isclick isclicked hasclick clicks nclicks"
+"""What the column of a click log is called that says whether an item was clicked."""
+
 QUERY_TEXTS = ("text", "query_text", "query")
 """What the column of the texts is called in a table of queries."""
 

@@ -13,7 +13,7 @@ from sqlmetrics.engines.database import Database, connect
 from sqlmetrics.errors import InputError, SpecError, unknown
 from sqlmetrics.evaluation.inputs.formats import FORMATS
 from sqlmetrics.evaluation.inputs.lists import OWN_FORM, TRACE_FORMS, TraceForm, known_forms
-from sqlmetrics.evaluation.inputs.names import NAMES, QUERY_TEXTS, USUAL, plain
+from sqlmetrics.evaluation.inputs.names import CLICKED, NAMES, QUERY_TEXTS, USUAL, plain
 from sqlmetrics.evaluation.inputs.paths import start_of
 from sqlmetrics.evaluation.inputs.sources import relation_in, source_of
 from sqlmetrics.spec.source import Labels, Queries, QueryColumns, RankedLists
@@ -617,6 +617,13 @@ class _Table:
         graded = {*NAMES["grade"].split()} - {"score"} | {plain(grade)}
         if matching_form or self.has_labels or graded & set(map(plain, self.columns)):
             return matching_form
+        clicked = next((name for name in self.columns if plain(name) in CLICKED.split()), "")
+        if clicked:
+            raise InputError(
+                f"rankings: no labels are given, and {clicked} looks like a column of a click log: "
+                "evaluate it by sqlmetrics clicks (evaluate_clicks), or name it as clicks in a "
+                "spec, which compare takes too; else give labels as a second table"
+            )
         raise InputError(
             f"rankings: no labels are given, and the columns {', '.join(self.columns)} have "
             f"neither {grade} nor the lists of a known form of traces: {known_forms()}. Give "
