@@ -11,6 +11,7 @@ from sqlmetrics.engines.database import Database
 from sqlmetrics.engines.temporary import Step
 from sqlmetrics.errors import SqlmetricsError
 from sqlmetrics.evaluation.checks import prescan
+from sqlmetrics.evaluation.checks.checks import check_columns
 from sqlmetrics.evaluation.inputs.open import opened
 from sqlmetrics.evaluation.statistics import statistics_of
 from sqlmetrics.jobs.archive import Archive
@@ -113,6 +114,7 @@ def _planned(question: Question, engine: Database) -> Plan:
     """The plan that a run would take, of tables that are looked at."""
     with engine.reading():
         plan = make_plan(question.spec, opened(question.spec, engine, question.ends), moments=True)
+        check_columns(plan, engine)
         suspects = prescan.suspects(plan, engine)
         return plan.by(plan.choose(statistics_of(plan, engine), None, suspects))
 

@@ -300,6 +300,14 @@ def test_rankings_without_dates_are_of_the_first_day(engine: Any) -> None:
     assert {key[0] for key in per_query(engine)} == {"1970-01-01", "2026-03-01"}
     with pytest.raises(sm.SpecError, match="all rows are of one day"):
         write(undated, engine, days(0, 2))
+    for name, problem in {
+        "number": r"number is used as date, but has the type|number is not a date in 1 text",
+        "nowhere": r"^rankings: unknown column 'nowhere'; .* \(used as date\)$",
+    }.items():
+        columns = {"score": "score", "system": "system", "date": name}
+        sql = "select runs.*, 20260102 as number from runs"
+        with pytest.raises(sm.InputError, match=problem):
+            write(job(rankings={"sql": sql, "columns": columns}), engine, days(0, 2), adopt=True)
 
 
 SEQUENCES = engines(WRITERS, now=["duckdb"], night=["mariadb", "chdb", *SLOW])

@@ -230,9 +230,7 @@ class _Look:
                     gaps = self._gaps(table)
             except InputError as error:
                 columns, renamed, gaps = dict(self._without_condition(table)), set(), {}
-                if not columns:
-                    raise
-                yield Problem(table, str(error).removeprefix(f"{table}: "), 1)
+                yield from self._unread(table, columns, error)
             folded = {name.casefold() for name in columns}
             segments = self.plan.shape.made_of.columns(table, self.engine.translation.dialect)
             column_by_role = self.plan.shape.columns[table] | segments
@@ -250,6 +248,18 @@ class _Look:
                 elif name.casefold() in renamed:
                     message = f"two columns are called {name!r}, or differ only in case; rename one"
                     yield Problem(table, message, 1)
+
+    def _unread(self, table: str, columns: Iterable[str], error: InputError) -> Iterator[Problem]:
+        """What cannot be read, unless the column of days is not there, which is told by itself.
+
+        Raises:
+            InputError: If the table has no column.
+        """
+        if not columns:
+            raise error
+        day = self.plan.shape.columns[table].get("date", "").casefold()
+        if not day or day in map(str.casefold, columns):
+            yield Problem(table, str(error).removeprefix(f"{table}: "), 1)
 
     def odd_chosen_days(self) -> Iterator[Problem]:
         """Texts that are no days where rows are chosen by day, which such a text fails."""

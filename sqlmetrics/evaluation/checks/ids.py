@@ -112,15 +112,14 @@ def odd_days(plan: Plan, sources: Mapping[str, str], engine: Database) -> Iterat
         sources: Table -> what stands behind FROM.
         engine: Where the tables are.
     """
-    kinds = {"VARCHAR"}
-    if plan.translation.dialect.casts_texts:
-        kinds |= {"DATE", "TIMESTAMP", ""}  # no type keeps a text out
+    is_typed = not plan.translation.dialect.casts_texts
     for table, source in sources.items():
         name = plan.shape.columns[table].get("date", "")
         kind_by_column = {
             column.casefold(): kind for column, kind in engine.columns(source).items()
         }
-        if kind_by_column.get(name.casefold()) not in kinds:
+        kind = kind_by_column.get(name.casefold())
+        if kind is None or (is_typed and kind != "VARCHAR"):
             continue
         column = identifier(name)
         days = f"select distinct cast({column} as varchar) as day from {source}"

@@ -66,6 +66,7 @@ def opened(spec: Spec, engine: Database, ends: Ends | None = None) -> Tables:
     left_out = rankings.note if spec.rankings.skip_bad else ""
     tables = read_on_days(replace(tables, notes=tuple(read), left_out=left_out), spec, engine)
     kinds = day_kinds(spec, tables, engine)
+    _check_days(spec, tables, kinds, engine)
     as_read = {name: kind for name, kind in kinds.items() if not getattr(tables, name).loses_types}
     tables = replace(tables, zones=_zones(spec, tables, kinds), day_kinds=as_read)
     return with_fused(spec, tables)
@@ -81,6 +82,13 @@ def _trace_queries(spec: Spec, rankings: Relation, engine: Database) -> Queries 
 
     segments = [name for name in spec.query_columns if name not in spec.segments]
     return queries_in_traces(spec.rankings, segments, engine)
+
+
+NUMBERS = (
+    *("BIGINT", "BOOLEAN", "DECIMAL", "DOUBLE", "FLOAT", "HUGEINT", "INTEGER", "REAL", "SMALLINT"),
+    *("TINYINT", "UBIGINT", "UHUGEINT", "UINTEGER", "USMALLINT", "UTINYINT"),
+)
+"""DuckDB's words for the types of numbers."""
 
 
 def zones_of(spec: Spec, tables: Tables, engine: Database) -> Zones:
@@ -104,6 +112,25 @@ def day_kinds(spec: Spec, tables: Tables, engine: Database) -> dict[str, str]:
             }
             kinds[table] = kind_by_column.get(column.casefold(), "")
     return kinds
+
+
+def _check_days(spec: Spec, tables: Tables, kinds: Mapping[str, str], engine: Database) -> None:
+    """Raise InputError for days that are numbers, like 20260131, which databases read otherwise."""
+    if engine.translation.dialect.casts_texts:  # types do not bind values, so rows are looked at
+        return
+    sources = _dated(spec, tables)
+    problems = [
+        Problem(
+            table,
+            f"{sources[table].columns.date} is used as date, but has the type {kind}",
+            1,
+            remedy="make it a date, or a text like 2026-01-31, as in the sql of the source",
+        )
+        for table, kind in kinds.items()
+        if kind.startswith(NUMBERS)
+    ]
+    if problems:
+        raise InputError(problems)
 
 
 def _zones(spec: Spec, tables: Tables, kinds: Mapping[str, str]) -> Zones:
