@@ -74,11 +74,20 @@ def export_command(
 
     tool_format = format_named(tool)
     folder = out or tool_format.default_output or tool
+    if dialect is None:
+        dialect = location.named_dialect
+        is_default = not (location.db or location.connection or location.target)
+        if is_default and dialect is not None and dialect not in tool_format.dialects:
+            say(
+                f"note: the default target of profiles.yml is of {dialect}, for which export "
+                f"{tool} is not made; the files are for {tool_format.dialect} (--dialect)"
+            )
+            dialect = None
     files = export(
         Spec.read(spec),
         tool,
         folder,
-        dialect=dialect or location.named_dialect,
+        dialect=dialect,
         force=force or overwrites(),
         **{key: value for key, value in options.items() if value is not None},
     )

@@ -195,15 +195,36 @@ def _to_file(spec: Spec, engine: Database, file: Path, version: str) -> Iterator
         file.parent.mkdir(parents=True, exist_ok=True)
         other_tables = tables_in_file(spec, engine, file).values()
         with replaced(file) as staging_file, new_file(staging_file, version) as target:
+            names = []
             for table in _tables(spec, engine, other_tables=other_tables):
                 _load(target, table)
+                names.append(table.name)
             alone = alone_spec(spec)
             changes(alone, target).carry_out(target)  # what it asks for since its last run
             make_views(
                 alone, target, view_statements(alone, target, wide(spec, engine), every=True)
             )
+            target.execute_all(_in_schemas(names, targets(spec)["facts"], target))
             install(target)
     yield str(file)
+
+
+def _in_schemas(names: Iterable[str], facts: str, target: Database) -> Iterator[str]:
+    """Views by which queries of the database, such as those of exports, are the file's as well.
+
+    Args:
+        names: The tables, as they are called in the database.
+        facts: The fact table, in whose schema the views stand.
+        target: The file, where all of them stand in no schema of their own.
+    """
+    views = target.rows("select view_name from duckdb_views() where not internal order by 1")
+    place_by_name = {view: parts(facts)[:-1] for (view,) in views}
+    place_by_name |= {parts(name)[-1]: parts(name)[:-1] for name in names}
+    for name, place in place_by_name.items():
+        if place and place[-1].casefold() != "main":
+            schema, own_name = identifier(place[-1]), identifier(name)
+            yield f"create schema if not exists {schema}"
+            yield f"create view {schema}.{own_name} as select * from main.{own_name}"
 
 
 def _load(target: Database, table: _Published) -> None:

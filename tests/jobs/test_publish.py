@@ -11,6 +11,7 @@ from unittest.mock import patch
 import duckdb
 import pytest
 from click.testing import CliRunner
+from command import sqlmetrics
 from conftest import peer
 from job_days import KEY, METRICS, TABLES, check, clear, days, facts, job, log
 from job_files import client
@@ -115,6 +116,31 @@ def test_tables_of_delta_change_by_one_commit(
         with pytest.raises(sm.SpecError, match="Iceberg's tables are written by Trino"):
             publish(job(), engine, "iceberg:lake")
     assert of_lake(lake, "metrics") == rows
+
+
+@by_turns(0.8)
+def test_an_export_reads_a_file_of_a_schema(shop: str, tmp_path: Path) -> None:
+    """The file has the names of the database, so the queries of an export are the same there."""
+    output = Output(relation='"My Marts".metrics', per_query='"My Marts".of_queries')
+    spec, file = job().model_copy(update={"output": output}), tmp_path / "published.duckdb"
+    (tmp_path / "spec.yml").write_text(spec.model_dump_json(exclude_none=True))
+    (tmp_path / "profiles.yml").write_text("outputs: {dev: {type: duckdb, path: shop.duckdb}}")
+    with connect(shop) as engine:
+        engine.execute('create schema "My Marts"')
+        write(spec, engine, days(0, 3))
+        for _ in range(2):
+            publish(spec, engine, str(file))
+    for tool in ("evidence", "grafana"):
+        done = sqlmetrics("export", tool, "spec.yml", folder=tmp_path)
+        is_for_another = "is of duckdb, for which export grafana is not made; the files are for"
+        assert (is_for_another in done.stderr) == (tool == "grafana")
+    (query,) = (tmp_path / "evidence").glob("sources/*/all_queries.sql")
+    told = sqlmetrics("export", "grafana", "spec.yml", "--target", "dev", folder=tmp_path, expect=2)
+    assert "unknown dialect of grafana 'duckdb'; known: postgres; name it by" in told.stderr
+    with duckdb.connect(str(file), read_only=True) as reader:
+        assert len(reader.execute(query.read_text()).fetchall()) == 6
+        names = '"My Marts".metrics_latest', '"My Marts".of_queries', "metrics", "metrics_latest"
+        assert all(reader.execute(f"from {name}").fetchall() for name in names)
 
 
 @by_turns(1.9)

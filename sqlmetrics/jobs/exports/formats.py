@@ -60,7 +60,8 @@ class Format:
             SpecError: If the spec, the dialect or an option does not fit the tool.
         """
         if target.dialect.name not in self.dialects:
-            raise SpecError(unknown(f"dialect of {self.name}", target.dialect.name, self.dialects))
+            message = unknown(f"dialect of {self.name}", target.dialect.name, self.dialects)
+            raise SpecError(f"{message}; name it by --dialect")
         for option in target.options:
             if option not in self.options:
                 takes = (
