@@ -80,9 +80,13 @@ def _temporary(engine: Database) -> str:
 
 def _writing(engine: Database, names: list[str]) -> tuple[str, ...]:
     """Whether a run can write, as the database says it."""
+    from sqlmetrics.jobs.schema import names_by_absent_schema
+
     if not engine.translation.dialect.writing.by_run:
         return ("no",)
     rights = engine.driver.writing_rights(names)
+    if not rights and (absent := [*names_by_absent_schema(names, engine)]):
+        return (f"no: there is no schema {absent[0]}",)
     return rights or (UNASKED if engine.driver.url and engine.driver.url.host else "yes",)
 
 

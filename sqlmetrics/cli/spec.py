@@ -282,6 +282,8 @@ def _definitions(history: Sequence[DefinedDays]) -> str:
     """The same for people: what has changed, and the last definition of each as YAML."""
     import yaml
 
+    from sqlmetrics.jobs.definitions import readable
+
     blocks, last = list[str](), {(days.metric, days.segment): days for days in history}
     for days in history:
         segment = "" if days.segment == "all" else f" by {days.segment}"
@@ -291,7 +293,7 @@ def _definitions(history: Sequence[DefinedDays]) -> str:
         lines += [f"  {change}" for change in days.changes]
         if last[days.metric, days.segment] is days:
             text = yaml.safe_dump(
-                dict(days.definition), sort_keys=False, allow_unicode=True, width=76
+                readable(days.definition), sort_keys=False, allow_unicode=True, width=76
             )
             lines += [f"    {line}" for line in text.splitlines()]
         blocks.append("\n".join(lines))

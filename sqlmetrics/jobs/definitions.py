@@ -452,6 +452,18 @@ def _with_changes(
         yield replace(outdated, changes=", ".join(changes))
 
 
+def readable(definition: Mapping[str, Any]) -> dict[str, Any]:
+    """The same for a person: what is stored as pairs by names, without those that are empty.
+
+    >>> readable({"time_zone": [["labels", ""], ["rankings", "UTC"]], "rel": 1})
+    {'time_zone': {'rankings': 'UTC'}, 'rel': 1}
+    """
+    zones = definition.get("time_zone")
+    if not isinstance(zones, list | tuple):
+        return dict(definition)
+    return {**definition, "time_zone": {table: zone for table, zone in zones if zone}}
+
+
 def differences(
     before: Mapping[str, Any], now: Mapping[str, Any], prefix: str = ""
 ) -> Iterator[str]:
@@ -460,6 +472,7 @@ def differences(
     >>> [*differences({"ties": "id_asc", "rel": 1}, {"rel": 1, "where": {"labels": "x > 0"}})]
     ["ties was 'id_asc', is not given", "where.labels was not given, is 'x > 0'"]
     """
+    before, now = readable(before), readable(now)
     for name in (*before, *(name for name in now if name not in before)):
         old, new = before.get(name), now.get(name)
         if old == new:

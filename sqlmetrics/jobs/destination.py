@@ -149,17 +149,20 @@ def _check_database(spec: Spec, to: Destination, days: Days | None, *, adopt: bo
         if dotted:
             raise SpecError(
                 f"--publish {to.location}: a new database has no schema for {dotted[0]!r}; create "
-                "it first, or publish FILE.duckdb without a URL, which leaves schemas out"
+                "it first, or publish FILE.duckdb without a URL, which makes its own"
             )
         return
     with connect(to.location) as target:
         check_writer(target, targets(spec)["facts"])
+        try:
+            check_own(spec, target)
+        except SpecError as error:
+            raise SpecError(f"--publish: in {target.driver.url or target.name}, {error}") from None
         _check_rows(spec, target, days, adopt)
 
 
 def _check_rows(spec: Spec, target: Database, days: Days | None, adopt: bool) -> None:
     """See that rows there are the spec's own, and of its definitions where days are replaced."""
-    check_own(spec, target)
     if not adopt:
         check_same_spec(spec, target)
     is_range = days is not None and days.start is not None and days.end is not None

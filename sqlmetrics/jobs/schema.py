@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -454,10 +454,11 @@ def check_own(spec: Spec, engine: Database) -> None:
     """
     problems: list[str] = []
     engine.look_up(targets(spec).values())
+    new_tables: dict[str, str] = {}
     for table, name in targets(spec).items():
         existing = {column.casefold() for column in columns_of(name, engine)}
         if not existing:
-            problems += _without_schema(table, name, engine)
+            new_tables[name] = table
             continue
         keys = [column.name for column in TABLES[table].columns.values() if column.is_required]
         if lacks := [column for column in keys if column not in existing]:
@@ -465,6 +466,12 @@ def check_own(spec: Spec, engine: Database) -> None:
                 f"output.{TABLES[table].setting}: {name!r} already exists and was not made by a "
                 f"run: it lacks the column {lacks[0]}; give another name"
             )
+    for schema, names in names_by_absent_schema(new_tables, engine).items():
+        others = f" and {len(names) - 1} other tables" if names[1:] else ""
+        problems.append(
+            f"output.{TABLES[new_tables[names[0]]].setting}: the schema {schema!r} of "
+            f"{names[0]!r}{others} does not exist; create it, or leave it out"
+        )
     if problems:
         raise SpecError(problems)
 
@@ -477,19 +484,26 @@ def columns_of(name: str, engine: Database) -> list[str]:
         return []
 
 
-def _without_schema(table: str, name: str, engine: Database) -> Iterator[str]:
-    """A table whose schema is not there, where the database lists them."""
-    *schema, _ = parts(name)
-    if not schema:
-        return
+_SCHEMAS = "select catalog_name, schema_name from information_schema.schemata"
+
+
+def names_by_absent_schema(names: Iterable[str], engine: Database) -> dict[str, list[str]]:
+    """Schema that is not there -> the tables named in it; none where the database lists none.
+
+    Args:
+        names: Names of tables.
+        engine: Where they are wanted.
+    """
+    schema_by_name = {name: place[-1] for name in names if (place := parts(name)[:-1])}
+    absent: dict[str, list[str]] = {}
+    if not schema_by_name:
+        return absent
     with suppress(SqlmetricsError):
-        rows = engine.rows("select catalog_name, schema_name from information_schema.schemata")
-        known_schemas = {str(cell).casefold() for row in rows for cell in row}
-        if schema[-1].casefold() not in known_schemas:
-            yield (
-                f"output.{TABLES[table].setting}: the schema {schema[-1]!r} of {name!r} does not "
-                "exist; create it, or leave it out"
-            )
+        known_schemas = {str(cell).casefold() for row in engine.rows(_SCHEMAS) for cell in row}
+        for name, schema in schema_by_name.items():
+            if schema.casefold() not in known_schemas:
+                absent.setdefault(schema, []).append(name)
+    return absent
 
 
 def _of_requests(spec: Spec) -> dict[str, TableColumn]:

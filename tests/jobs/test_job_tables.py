@@ -470,7 +470,8 @@ def test_tables_of_others_are_not_written_to(tmp_path: Path) -> None:
         "{relation: facts, per_query: truth}": "output.per_query: 'truth' already exists and",
         "{relation: facts, runs: Truth}": "output.runs: 'Truth' already exists and",
         "{relation: facts, per_query: Facts}": "each output table needs its own name",
-        "{relation: no.facts}": "output.relation: the schema 'no' of 'no.facts' does not exist",
+        "{relation: no.facts}": "output.relation: the schema 'no' of 'no.facts' and 3 other "
+        "tables does not exist",
     }
     for output, told in cells.items():
         (tmp_path / "shop.yml").write_text(spec + output)
@@ -478,6 +479,8 @@ def test_tables_of_others_are_not_written_to(tmp_path: Path) -> None:
             line = ["run", str(tmp_path / "shop.yml"), "--db", str(tmp_path / "shop.duckdb")]
             done = CliRunner().invoke(cli, [*line, *more])
             assert told in f"{done.output}{done.exception}", (output, more)
+    debugged = CliRunner().invoke(cli, ["debug", *line[1:4]]).output
+    assert "run can write     no: there is no schema no\n" in debugged
     with duckdb.connect(str(tmp_path / "shop.duckdb")) as connection:
         names = [name for (name,) in connection.execute("show tables").fetchall()]
         assert names == ["runs", "truth"]
