@@ -15,7 +15,7 @@ from sqlmetrics.cli.location import Location, place_options
 from sqlmetrics.cli.options import EXECUTION, INPUT, OUTPUT, Command, days_options, option
 from sqlmetrics.cli.recipients import Alert, Recipients, alerting, recipient_options
 from sqlmetrics.errors import SpecError, SqlmetricsError
-from sqlmetrics.tables.table import many, metric_value
+from sqlmetrics.tables.table import many, metric_value, printable
 
 if TYPE_CHECKING:
     from sqlmetrics.engines.database import Database
@@ -336,7 +336,8 @@ def _report(spec: Spec, run_report: RunReport) -> None:
     if run_report.headline:
         day = f" on {run_report.last_day}" if run_report.last_day else ""
         values = [
-            f"{metric_value(value)} {system}" for system, value in run_report.headline[:SYSTEMS]
+            f"{metric_value(value)} {printable(system)}"
+            for system, value in run_report.headline[:SYSTEMS]
         ]
         n_more = len(run_report.headline) - SYSTEMS
         systems = ", ".join(values) + (f" and {n_more:,} more" if n_more > 0 else "")

@@ -436,7 +436,7 @@ def _gaps(table: StoredTable, days: Days | None, systems: Iterable[str]) -> Iter
         paused = [day for day in stored if day not in days_by_system[system]]
         if paused:
             names = _listed(paused, len(paused))
-            yield f"{system} has no rows on {names}, where other systems have some"
+            yield f"{printable(system)} has no rows on {names}, where other systems have some"
 
 
 def _listed(days: Sequence[date], n: int) -> str:

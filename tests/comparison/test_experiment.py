@@ -323,9 +323,8 @@ def test_a_variant_that_is_nowhere_is_named() -> None:
     spec = sm.Spec(clicks={"log": log, "experiment": near}, metrics=["ctr"])
     told = "clicks.experiment.variants names the system 'b', which no row has; did you mean 'B'?"
     assert told in sm.validate(spec)[0]
-    with pytest.raises(sm.InputError) as caught:
+    with pytest.raises(sm.InputError, match="no request of b; unknown system 'b'; did you mean 'B"):
         sm.experiment(spec)
-    assert told in str(caught.value)
     odd = [row | {"differs": "maybe"} for row in rows]
     with pytest.raises(sm.InputError, match="differs has the value 'maybe', which is neither"):
         verdict(odd, triggered="differs")

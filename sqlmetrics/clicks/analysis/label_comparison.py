@@ -17,7 +17,7 @@ from sqlmetrics.evaluation.inputs.open import opened
 from sqlmetrics.spec.click_log import Clicks
 from sqlmetrics.spec.days import Days, day_of
 from sqlmetrics.spec.spec import Spec
-from sqlmetrics.tables.table import Table
+from sqlmetrics.tables.table import Table, printable
 from sqlmetrics.tables.tabular import Block, Kinds, Row, Tabular
 
 AS_SAID = "as the spec says"
@@ -232,7 +232,7 @@ def _lifts(rows: Sequence[Row]) -> Iterator[str]:
         other_value = value.get((OTHERS, system, metric))
         if labels == AS_SAID and own_value is not None and other_value is not None:
             yield (
-                f"{metric} of {system} is {own_value:.4f}, but {other_value:.4f} where each "
+                f"{metric} of {printable(system)} is {own_value:.4f}, but {other_value:.4f} where each "
                 "request is judged only by the other requests: judging by itself adds "
                 f"{own_value - other_value:+.4f}"
             )

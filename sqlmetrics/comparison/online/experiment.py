@@ -40,7 +40,7 @@ from sqlmetrics.plan.summary import ALL
 from sqlmetrics.spec.click_columns import SourceRankings
 from sqlmetrics.spec.click_log import ClickExperiment, Clicks
 from sqlmetrics.spec.days import Days, Ends, day_of
-from sqlmetrics.spec.named_values import named_in
+from sqlmetrics.spec.named_values import SYSTEM, named_in
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.sql.relation import source_text
 from sqlmetrics.sql.stage import Column, Stage, Window, with_stages
@@ -276,7 +276,8 @@ def experiment_log(
     if by_day or (clicks.columns is not None and clicks.columns.time is not None):
         clicks = clicks.model_copy(update={"daily": True})
     options = Options(metrics=(), days=settings.days, before=before)
-    names = named_in(dated)
+    # control is a variant: who is none of the log's is told below, in the words of the experiment
+    names = [name for name in named_in(dated) if name.role != SYSTEM]
     with (
         engine,
         engine.reading(),

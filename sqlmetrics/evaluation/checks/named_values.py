@@ -74,20 +74,16 @@ def absent(table: str, names: Iterable[NamedValue], counts: Counts) -> Absent:
         counts: What is there, by role.
     """
     absences = Absent()
-    names_by_value: dict[tuple[str, str], list[NamedValue]] = {}
-    for name in names:
-        names_by_value.setdefault((name.role, name.value), []).append(name)
-    for (role, value), same in names_by_value.items():
-        values = counts.get(role, {})
-        if not values or value in values:
+    for name in dict.fromkeys(names):
+        values = counts.get(name.role, {})
+        if not values or name.value in values:
             continue
         total = sum(values.values())
         message = (
-            f"{same[0].spec_key} names the {role} {value!r}, which no row "
-            f"has{did_you_mean(value, values) or ';'} {describe_counts(values)}"
+            f"{name.spec_key} names the {name.role} {name.value!r}, which no row "
+            f"has{did_you_mean(name.value, values) or ';'} {describe_counts(values)}"
         )
-        decides = any(name.decides for name in same)
-        if decides and (total >= FEW or nearest(value, values) is not None):
+        if name.decides and (total >= FEW or nearest(name.value, values) is not None):
             remedy = "write it as in the data, or leave it out of the spec"
             absences.problems.append(Problem(table, message, total, remedy=remedy))
         else:

@@ -121,7 +121,7 @@ class Failure:
 
     def __str__(self) -> str:
         system = printable(self.system) if self.system else ""
-        of_system = [f"of {system}"] if system else []
+        of_system = [f"of {printable(system)}"] if system else []
         subject = " ".join(
             [
                 *([printable(self.metric), *of_system] if self.metric else [system]),

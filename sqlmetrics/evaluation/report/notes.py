@@ -26,6 +26,7 @@ from sqlmetrics.plan.summary import NO_DATE
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.sql.stage import equal, print_template, with_stages
 from sqlmetrics.sql.template import literal
+from sqlmetrics.tables.table import printable
 from sqlmetrics.tables.tabular import Row
 
 SOME = 20
@@ -122,7 +123,7 @@ class _Meeting:
             yield from self._of_all(sum(without.values()), check=check)
             return
         for system in sorted(without.keys() & suspects):
-            yield f"{system}: {_nowhere(without[system])}"
+            yield f"{printable(system)}: {_nowhere(without[system])}"
 
     def _of_all(self, n_items: int, *, check: bool | float) -> Iterator[str]:
         ranked_items, labelled_items = self._examples()

@@ -22,6 +22,7 @@ from sqlmetrics.spec.threshold import Threshold
 from sqlmetrics.sql.relation import source_text
 from sqlmetrics.sql.template import double, identifier, literal, relation
 from sqlmetrics.stats import TIED
+from sqlmetrics.tables.table import printable
 from sqlmetrics.tables.tabular import Row
 
 # Which days a check looks at, and which of them the fact table has not.
@@ -200,7 +201,7 @@ def since(paused: Mapping[str, date]) -> str:
     remedy = "run this day again once the rows are there, or check a day that has them (--date)"
     if len(paused) == 1:
         return f"its last rows are of {next(iter(paused.values()))}; {remedy}"
-    last = ", ".join(f"{system} on {day}" for system, day in paused.items())
+    last = ", ".join(f"{printable(system)} on {day}" for system, day in paused.items())
     return f"the last rows are those of {last}; {remedy}" if paused else ""
 
 

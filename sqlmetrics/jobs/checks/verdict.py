@@ -46,7 +46,7 @@ from sqlmetrics.spec.days import Days, as_sql, day_of, today_in
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.spec.threshold import ALWAYS, EACH, PREVIOUS, Threshold
 from sqlmetrics.sql.template import literal, relation
-from sqlmetrics.tables.table import Table
+from sqlmetrics.tables.table import Table, printable
 from sqlmetrics.tables.tabular import ArrowTables, Row, Tabular, arrow_tables, kinds_of
 
 FAIL_ON: Mapping[str, tuple[str, ...]] = {"failed": ("FAILED",), "warn": ("FAILED", "warn")}
@@ -378,7 +378,7 @@ class _Look:
             failed_systems |= {verdict.system} if is_name else {*verdict.system.split(", ")}
         present = {str(row["system"]) for row in self.rows} | failed_systems
         for system, last in newly_paused(last_days, present, self.day).items():
-            note = f"{since({system: last})}; a check with system: {system} would fail"
+            note = f"{since({system: last})}; a check with system: {printable(system)} would fail"
             verdict = Verdict("rows", HAS_ROW, system, "", self.day, None, None, False, note)
             yield replace(verdict, severity="warn")
 
