@@ -35,6 +35,7 @@ from sqlmetrics.cli.output import (
     emit_result,
     format_of,
     output_options,
+    text_for,
     write,
 )
 from sqlmetrics.errors import SpecError
@@ -167,7 +168,8 @@ def clicks_command(
         }
         emit(lambda: result, texts, form, out)
     else:
-        write((repr(result) if form == "table" else _json(result.to_dicts())) + "\n", out)
+        text = text_for(out, result.__repr__) if form == "table" else _json(result.to_dicts())
+        write(f"{text}\n", out)
 
 
 def _page_and_log(

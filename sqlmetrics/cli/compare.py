@@ -41,7 +41,7 @@ from sqlmetrics.cli.options import (
     seed_option,
     sql_option,
 )
-from sqlmetrics.cli.output import emit, format_of, output_options, write
+from sqlmetrics.cli.output import emit, format_of, output_options, text_for, write
 from sqlmetrics.cli.systems import (
     FORMATS,
     answer,
@@ -247,7 +247,8 @@ def diagnose_command(
     form = format_of(output, out, ("table", "json"), FIRST)
     rankings, labels = sources(tables, labels)
     diagnosis = found_by(diagnose, rankings, labels, location, arguments)
-    rows = json.dumps(diagnosis.to_dicts(), indent=2) if form == "json" else repr(diagnosis)
+    is_json = form == "json"
+    rows = json.dumps(diagnosis.to_dicts(), indent=2) if is_json else text_for(out, diagnosis.text)
     write(rows + "\n", out, has_columns(form, *FIRST) if form == "json" else None)
 
 

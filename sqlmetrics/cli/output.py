@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,7 @@ from sqlmetrics.cli.common import overwrite_option, overwrites, say
 from sqlmetrics.cli.options import OUTPUT, option
 from sqlmetrics.engines.output_files import BY_US, IsOurs, check_output, opening, output_file
 from sqlmetrics.errors import EngineError, SpecError
+from sqlmetrics.tables.table import for_file
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -134,6 +136,12 @@ def write(text: str, out: str | None, is_ours: IsOurs | None = None) -> None:
         staging.write_text(text, encoding="utf-8", newline="")
 
 
+def text_for(out: str | None, make: Callable[[], str]) -> str:
+    """A text as the terminal is wide; for a file it is whole, and the same on every terminal."""
+    with for_file() if out is not None else nullcontext():
+        return make()
+
+
 def emit(
     rows: Callable[[], pa.Table],
     texts: Mapping[str, Callable[[], str]],
@@ -163,7 +171,8 @@ def emit(
         "jsonl": lambda: tabular.jsonl(rows()),
         "csv": lambda: tabular.csv_text(rows()).rstrip("\n"),
     }
-    write({**programs, **texts}[output]() + "\n", out)
+    text = text_for(out, {**programs, **texts}[output])
+    write(f"{text}\n", out)
 
 
 def emit_table(

@@ -24,6 +24,7 @@ from sqlmetrics.stats import NOISE
 from sqlmetrics.tables.table import (
     Table,
     folded,
+    for_file,
     html_notes,
     line_width,
     many,
@@ -432,7 +433,8 @@ def _title(comparison: Comparison) -> str:
 def markdown(comparison: Comparison) -> str:
     """GitHub tables."""
     tables = [comparison_table(comparison), *sections(comparison)]
-    below = "\n".join(map(markdown_text, footer(comparison)))
+    with for_file():
+        below = "\n".join(map(markdown_text, footer(comparison)))
     return "\n\n".join([*(table.markdown() for table in tables), below])
 
 
@@ -444,7 +446,8 @@ def html(comparison: Comparison) -> str:
 
 def latex(comparison: Comparison) -> str:
     """A `tabular` for a paper, by booktabs."""
-    return replace(comparison_table(comparison), notes=footer(comparison)).latex()
+    with for_file():
+        return replace(comparison_table(comparison), notes=footer(comparison)).latex()
 
 
 def p_text(p_value: float | None, level: float) -> str:

@@ -71,6 +71,19 @@ def in_notebook() -> Iterator[None]:
         _IN_NOTEBOOK.reset(token)
 
 
+_FOR_FILE: ContextVar[bool] = ContextVar("for_file", default=False)
+
+
+@contextmanager
+def for_file() -> Iterator[None]:
+    """While a text is made for a file: it is whole, and the same on every terminal."""
+    token = _FOR_FILE.set(True)
+    try:
+        yield
+    finally:
+        _FOR_FILE.reset(token)
+
+
 @dataclass(frozen=True)
 class Table:
     """Cells in rows and columns; each form escapes what it would take for its own.
@@ -111,7 +124,8 @@ class Table:
             styled: Whether styles are shown, by marks of terminals.
         """
         width = None if full_width else terminal_width()
-        is_shortened = not full_width and (sys.stdout.isatty() or _IN_NOTEBOOK.get())
+        is_whole = full_width or _FOR_FILE.get()
+        is_shortened = not is_whole and (sys.stdout.isatty() or _IN_NOTEBOOK.get())
         table = self.beginning(width) if is_shortened else self
         parts = [table] if width is None else table.split(width)
         tables = [_Grid(part, styled).text(width) for part in parts]
@@ -386,7 +400,7 @@ def _width(text: str) -> int:
 
 def terminal_width() -> int | None:
     """How wide a table may be: as the terminal, or as COLUMNS says; None into a file or pipe."""
-    if "COLUMNS" not in os.environ and not sys.stdout.isatty():
+    if _FOR_FILE.get() or ("COLUMNS" not in os.environ and not sys.stdout.isatty()):
         return None
     return shutil.get_terminal_size().columns
 

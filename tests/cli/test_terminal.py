@@ -417,3 +417,17 @@ def test_a_narrow_terminal_breaks_texts_and_no_numbers(
     assert "\na_long_name_of_a_metric\n    " in told
     monkeypatch.setenv("COLUMNS", "50")
     assert widths(called(line, world, 0)) <= 50
+    # a file is the same whatever the terminal, and whole
+    lines = [
+        f"{line} -o table",
+        f"{line} -o markdown",
+        "diagnose spec.yml",
+        "clicks depth clicks.yml",
+    ]
+    for line in lines:
+        written = []
+        for width in ("50", "200"):
+            monkeypatch.setenv("COLUMNS", width)
+            called(f"{line} --out written.txt --overwrite", world, 0)
+            written.append((world / "written.txt").read_text())
+        assert written[0] == written[1]

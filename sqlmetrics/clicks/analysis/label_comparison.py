@@ -232,8 +232,8 @@ def _lifts(rows: Sequence[Row]) -> Iterator[str]:
         other_value = value.get((OTHERS, system, metric))
         if labels == AS_SAID and own_value is not None and other_value is not None:
             yield (
-                f"{metric} of {printable(system)} is {own_value:.4f}, but {other_value:.4f} where each "
-                "request is judged only by the other requests: judging by itself adds "
+                f"{metric} of {printable(system)} is {own_value:.4f}, but {other_value:.4f} where "
+                "each request is judged only by the other requests: judging by itself adds "
                 f"{own_value - other_value:+.4f}"
             )
 

@@ -67,7 +67,7 @@ class Problem:
     def __str__(self) -> str:
         lines = [f"{self.table}: {self.message}"]
         if self.examples:
-            rows = [[printable(value, 24) for value in row] for row in self.examples]
+            rows = [[printable(value, 24) or repr(value) for value in row] for row in self.examples]
             lines.append(indent(Table(self.columns, rows).text(), "  "))
         if self.remedy:
             lines.append(f"  -> {self.remedy}")
