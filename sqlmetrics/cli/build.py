@@ -21,6 +21,8 @@ from sqlmetrics.errors import NoDataError
 from sqlmetrics.tables.table import many
 
 if TYPE_CHECKING:
+    from datetime import date
+
     from sqlmetrics.engines.database import Database
     from sqlmetrics.jobs.checks.verdict import Verdict
     from sqlmetrics.spec.spec import Spec
@@ -124,7 +126,8 @@ def tell(
     from sqlmetrics.jobs.checks import report
     from sqlmetrics.tables.table import has_colors
 
-    n_days = len({verdict.day for verdict in verdicts if verdict.day})
+    n_days = len(_days(verdicts))
+    is_dated = len({verdict.day for verdict in verdicts if verdict.day}) > 1
     is_long = n_days > 1 and not verbose
     # cron mails what is printed
     printed_verdicts = [
@@ -132,7 +135,7 @@ def tell(
     ]
     holding = len(verdicts) - len(printed_verdicts)
     if printed_verdicts and not is_told:
-        click.echo(report.table(printed_verdicts, styled=has_colors(), is_dated=n_days > 1))
+        click.echo(report.table(printed_verdicts, styled=has_colors(), is_dated=is_dated))
         if failures := report.failures(printed_verdicts):
             click.echo(f"\n{failures}")
     if holding and is_long and not (is_told or is_quiet()):
@@ -145,12 +148,18 @@ def tell(
     _leave(verdicts)
 
 
+def _days(verdicts: Sequence[Verdict]) -> list[date]:
+    """The days that were checked; of an age alone the last day of the table."""
+    checked = {verdict.day for verdict in verdicts if verdict.day and not verdict.is_of_age}
+    return sorted(checked or {verdict.day for verdict in verdicts if verdict.day})
+
+
 def _leave(verdicts: Sequence[Verdict]) -> None:
     """The last line: how many checks hold; then the exit code: 1 if one fails, 4 without a day."""
     checks = [verdict for verdict in verdicts if not verdict.is_pause]
     counts = Counter(verdict.status for verdict in checks)
     n_warnings = sum(verdict.status == "warn" for verdict in verdicts)
-    days = sorted({str(verdict.day) for verdict in verdicts if verdict.day})
+    days = _days(verdicts)
     on = f" on {days[0]}" + (f" to {days[-1]}" if len(days) > 1 else "") if days else ""
     warned = f"; {many(n_warnings, 'warning')}" if n_warnings else ""
     say(f"{counts['ok']:,} of {len(checks):,} checks hold{on}{warned}", "checks")

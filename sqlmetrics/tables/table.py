@@ -5,6 +5,7 @@ As text its columns are as wide as a terminal shows them, emoji and CJK too.
 
 from __future__ import annotations
 
+import hashlib
 import io
 import os
 import re
@@ -452,13 +453,23 @@ def probability(p: float, level: float, decimals: int = 4) -> str:
     return next((text for text in texts if (float(text) < error) == (p < error)), repr(p))
 
 
+LONGEST_VALUE = 60
+"""Longer values of segments are cut in tables for people; a hash at their end tells them apart."""
+
+
 def segment_cell(name: str, value: str) -> str:
-    """A segment and its value for a cell; `all` for all queries.
+    """A segment and its value for a cell, cut where it is long; `all` for all queries.
 
     >>> segment_cell("country", "DE"), segment_cell("country", ""), segment_cell("all", "all")
     ('country=DE', "country=''", 'all')
+    >>> segment_cell("page", "https://shop.example.com/" + 100 * "x")
+    'page=https://shop.example.com/xxxxxxxxxxxxxxxxxxxxxxxxxxxx…16488f'
     """
-    return "all" if name == "all" else f"{printable(name)}={printable(value) or repr(value)}"
+    text = printable(value) or repr(value)
+    if len(text) > LONGEST_VALUE:
+        hashed = hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:6]
+        text = f"{text[: LONGEST_VALUE - 7]}…{hashed}"
+    return "all" if name == "all" else f"{printable(name)}={text}"
 
 
 MOST_COLUMNS = 80

@@ -6,6 +6,7 @@ import json
 import math
 import random
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import timedelta
 from itertools import chain
 from pathlib import Path
@@ -306,7 +307,7 @@ def test_keys_that_stand_twice_fail(capsys: pytest.CaptureFixture[str]) -> None:
         assert "new" not in [verdict.system for verdict in of_one_system]
 
 
-def test_freshness_and_counts(shop: Any) -> None:
+def test_freshness_and_counts(shop: Any, capsys: pytest.CaptureFixture[str]) -> None:
     rows = shop.rows(f"select count(*) from metrics where metric_date = date '{LAST}'")[0][0]
     asked = ({"max_age": 2, "min_rows": rows}, {"max_age": 1, "min_rows": rows + 1})
     found = looked(shop, *asked, today=LAST + timedelta(2))
@@ -316,6 +317,11 @@ def test_freshness_and_counts(shop: Any) -> None:
         ("age in days", False),
         ("rows", False),
     ]
+    before = LAST - timedelta(1)
+    tell([found[0], *(replace(verdict, day=before) for verdict in found[1:2])], job())
+    captured = capsys.readouterr()
+    assert captured.out.splitlines()[1].split()[:2] == ["ok", str(LAST)], "as of one day alone"
+    assert captured.err == f"2 of 2 checks hold on {before}\n"
     (n,) = {
         row["n_queries"]
         for row in numbers_of(1)[0][str(LAST)]

@@ -52,6 +52,9 @@ from sqlmetrics.tables.tabular import ArrowTables, Row, Tabular, arrow_tables, k
 FAIL_ON: Mapping[str, tuple[str, ...]] = {"failed": ("FAILED",), "warn": ("FAILED", "warn")}
 """What may raise an error -> the statuses that do."""
 
+AGE = "age in days"
+"""What a check of `max_age` looks at."""
+
 
 @dataclass(frozen=True)
 class Verdict:
@@ -95,6 +98,11 @@ class Verdict:
     def is_of_gap(self) -> bool:
         """Whether it tells of a day that has no row."""
         return self.what == "rows" and not self.value
+
+    @property
+    def is_of_age(self) -> bool:
+        """Whether it tells how old the last day is, which may be another than is checked."""
+        return self.what == AGE
 
     @property
     def is_pause(self) -> bool:
@@ -249,9 +257,7 @@ def _of_age(threshold: Threshold, last: date | None, today: date) -> Iterator[Ve
     """How old the table is: told once, whatever days are looked at."""
     if threshold.max_age is not None and last is not None:
         age = (today - last).days
-        yield _of_table(
-            "age in days", f"max {threshold.max_age}", last, age, age <= threshold.max_age
-        )
+        yield _of_table(AGE, f"max {threshold.max_age}", last, age, age <= threshold.max_age)
 
 
 def _of_experiment(threshold: Threshold, look: ExperimentLook | None) -> Iterator[Verdict]:
