@@ -776,17 +776,18 @@ def test_the_command_compares_labels(tmp_path: Path) -> None:
         clicks[name]["file"] = str(file)
     (tmp_path / "s.yml").write_text(
         json.dumps(
-            {"version": 1, "name": "s", "clicks": {**clicks, "labels": POOL}, "metrics": ["mrr"]}
+            {"version": 1, "name": "s ", "clicks": {**clicks, "labels": POOL}, "metrics": ["mrr"]}
         )
     )
     run = CliRunner()
     told = run.invoke(cli, ["clicks", "compare-labels", str(tmp_path / "s.yml")])
     assert told.exit_code == 0, told.output
     assert "learned from the other requests" in told.output
+    assert " 's '    0." in told.output
     rows = json.loads(
         run.invoke(cli, ["clicks", "compare-labels", str(tmp_path / "s.yml"), "-o", "json"]).output
     )
-    assert {row["system"] for row in rows["labels"]} == {"s"}
+    assert {row["system"] for row in rows["labels"]} == {"s "}
     plain = run.invoke(cli, ["clicks", str(tmp_path / "s.yml")])
     assert "learned from the requests that they judge" in plain.output
     old = run.invoke(cli, ["clicks", str(tmp_path / "s.yml"), "--compare-labels"])

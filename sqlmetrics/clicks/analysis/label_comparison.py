@@ -290,7 +290,7 @@ def _side_by_side(rows: Sequence[Row]) -> Table:
         lines[days, row["labels"], row["system"]][row["metric"]] = row
     table = [
         [
-            *(labels, days, system),
+            *(labels, days, printable(system)),
             *(
                 _number(by_metric[metric]["value"]) if metric in by_metric else ""
                 for metric in metrics
@@ -306,7 +306,8 @@ def _moved_table(rows: Sequence[Row]) -> Table:
     names = ["query", "item", "impressions", "rank", "corrected rank", "rate", "corrected rate"]
     cells = [
         [
-            *(str(row["query_text"]), str(row["item_id"]), f"{row['n_impressions']:,}"),
+            *(printable(row["query_text"]), printable(row["item_id"])),
+            f"{row['n_impressions']:,}",
             *(str(row["rank"]), str(row["corrected_rank"])),
             *(_number(row["rate"]), _number(row["corrected_rate"])),
         ]
