@@ -246,7 +246,7 @@ def test_tables_side_by_side_are_one_table_with_stages(tmp_path: Path) -> None:
     assert one.sentences == (
         "most are lost at rank: 20 items (50.0 %); page has 10 of 40 relevant items (25.0 %)",
     )
-    assert "recall 20.0, rank 8.0, page 2.0" in one.notes[0]
+    assert "without a label: recall 20.0, rank 8.0, page 2.0; set another" in one.notes[0]
     pq.write_table(pa.Table.from_pylist(TRUTH), tmp_path / "labels.parquet")
     parts = {}
     for stage in ("recall", "rank", "page"):

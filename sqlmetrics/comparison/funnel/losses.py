@@ -421,15 +421,11 @@ def _listed(sizes: Mapping[str, float]) -> str:
 def _note(sizes: Mapping[str, float], names: Sequence[str]) -> list[str]:
     if not names:
         return [
-            f"stages are ordered by the size of their lists: {_listed(sizes)}; set another "
-            "order with --order"
+            "stages are ordered by the mean size of all their lists, also of queries without a "
+            f"label: {_listed(sizes)}; set another order with --order"
         ]
-    ignored = [name for name in sizes if name not in names]
-    return (
-        [f"these stages are not in the order and are left out: {', '.join(ignored)}"]
-        if ignored
-        else []
-    )
+    ignored = ", ".join(printable(name) for name in sizes if name not in names)
+    return [f"these stages are not in the order and are left out: {ignored}"] if ignored else []
 
 
 NO_LISTS = ("VARCHAR", "BIGINT", "INTEGER", "DOUBLE", "BOOLEAN", "DATE", "TIMESTAMP")
