@@ -49,6 +49,7 @@ from sqlmetrics.spec.spec import Spec
 from sqlmetrics.sql.dialect import MERGE, TRANSACTION
 from sqlmetrics.sql.dialects import DIALECTS
 from sqlmetrics.sql.template import literal, relation
+from sqlmetrics.tables.table import printable
 
 if TYPE_CHECKING:
     from sqlmetrics.clicks.result import ClickResult
@@ -495,7 +496,10 @@ class _Run:
             if len(days) == 1
             else f"on {len(days):,} days (from {days[0]} to {days[-1]})"
         )
-        return f"the baseline {baseline} has no row {when}, so no difference from it is computed"
+        return (
+            f"the baseline {printable(baseline)} has no row {when}, so no difference from it is "
+            "computed"
+        )
 
     def _headline(self) -> tuple[date | None, tuple[tuple[str, float | None], ...]]:
         """The last day that has numbers, which may be before the end of the range; and these."""

@@ -119,6 +119,9 @@ def days_that_are_missing_are_told(done: Any) -> None:
     missing = {str(row["metric_date"]) for row in rows if row["is_missing"]}
     assert (len(rows), missing) == (6, {str(FIRST + timedelta(3))})
     (row,) = table(done, "select * from metrics_status")
+    if done.name == "DuckDB":
+        kinds = {*done.columns("metrics_status").values()}
+        assert kinds == {"BIGINT", "DATE", "TIMESTAMP", "VARCHAR"}, "counts are no wider"
     assert (row["n_missing_days"], row["n_metrics_with_holes"]) == (1, 0)
     assert (row["last_outcome"], row["n_metrics"]) == ("replaced", len(METRICS))
 

@@ -35,6 +35,7 @@ from sqlmetrics.clicks.propensity.moves import (
 from sqlmetrics.engines.database import Database
 from sqlmetrics.engines.temporary import Step, keeping
 from sqlmetrics.errors import InputError, SpecError
+from sqlmetrics.spec.click_columns import CLICK
 from sqlmetrics.sql.stage import select_of, with_stages
 from sqlmetrics.tables.table import Table, printable, wrapped
 from sqlmetrics.tables.tabular import ArrowTables, Block, Tabular
@@ -600,9 +601,11 @@ def _nothing(tables: ClickTables, stood: Sequence[Standing]) -> str:
     """Why there is nothing to learn from."""
     days = f" of requests ({tables.learned[0]})" if tables.learned else ""
     n_shown = sum(standing.n_impressions for standing in stood)
+    named = f"; a click is an event with the action {CLICK!r}, as it is written in the events"
     return (
         f"propensities cannot be estimated: none of {n_shown:,.0f} impressions{days} at positions "
         f"1 to {tables.clicks.propensity.positions} was clicked"
+        f"{named if tables.clicks.log is None else ''}"
     )
 
 
