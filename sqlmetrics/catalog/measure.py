@@ -465,8 +465,13 @@ def _unknown_metric(
         return f"unknown metric {name!r}; {hint}"
     near = nearest(name, [*known_names, *READ_AS, *aliases, *ONLINE])
     suggestion = spelled_otherwise(name, k) or (aliases.get(near, near) if near else None)
-    guess = ";" if suggestion is None else f"; did you mean {suggestion!r}?"
-    return f"unknown metric {name!r}{guess} known: {', '.join(sorted(known_names))}"
+    message = f"known: {', '.join(sorted(known_names))}"
+    if suggestion is not None:
+        return f"unknown metric {name!r}; did you mean {suggestion!r}? {message}"
+    return (
+        f"unknown metric {name!r}; {message}; for a metric of your own name its folder by "
+        "--metrics-from, or metrics_from in a spec"
+    )
 
 
 def spelled_otherwise(name: str, k: int | None = None) -> str:

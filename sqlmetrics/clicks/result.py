@@ -15,7 +15,7 @@ from sqlmetrics.evaluation.report.result import Result, summary_schema
 from sqlmetrics.plan.summary import ALL
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.stats.estimate import INTERVAL
-from sqlmetrics.tables.table import Table, html_notes, terminal_width, visible
+from sqlmetrics.tables.table import Table, html_notes, markdown_notes, terminal_width, visible
 from sqlmetrics.tables.tabular import ArrowTables, Tabular, arrow_tables, kinds_of
 
 if TYPE_CHECKING:
@@ -96,9 +96,10 @@ class ClickResult(Tabular):
         }
 
     def markdown(self) -> str:
-        """The numbers as tables of Markdown, without the report of the cleaning."""
-        tables = [layout.arranged(facts).markdown() for facts in self._facts()]
-        return "\n\n".join([*tables, *([self.offline.markdown()] if self.offline else [])])
+        """The numbers as tables of Markdown and the notes, without the report of the cleaning."""
+        parts = [layout.arranged(facts).markdown() for facts in self._facts()]
+        parts += [self.offline.markdown()] if self.offline else []
+        return "\n\n".join(filter(None, [*parts, markdown_notes(self.all_notes)]))
 
     def html(self) -> str:
         """The report of the cleaning and the numbers as tables for a page."""

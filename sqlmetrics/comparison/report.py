@@ -28,7 +28,7 @@ from sqlmetrics.tables.table import (
     html_notes,
     line_width,
     many,
-    markdown_text,
+    markdown_notes,
     printable,
     probability,
     segment_cell,
@@ -433,8 +433,7 @@ def _title(comparison: Comparison) -> str:
 def markdown(comparison: Comparison) -> str:
     """GitHub tables."""
     tables = [comparison_table(comparison), *sections(comparison)]
-    with for_file():
-        below = "\n".join(map(markdown_text, footer(comparison)))
+    below = markdown_notes(notes(comparison))
     return "\n\n".join([*(table.markdown() for table in tables), below])
 
 

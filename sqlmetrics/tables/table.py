@@ -209,8 +209,7 @@ class Table:
         rule = ["---" if i < self.first_number else "---:" for i in range(len(self.columns))]
         head, *body = (map(_markdown_cell, row) for row in (self.columns, *self.rows))
         table = "\n".join("| " + " | ".join(row) + " |" for row in [head, rule, *body])
-        notes = markdown_text("\n".join(self.notes))
-        return "\n\n".join(filter(None, [title, table, notes]))
+        return "\n\n".join(filter(None, [title, table, markdown_notes(self.notes)]))
 
     def html(self) -> str:
         """A table for a page: what is bold is, shares have a bar; a notebook has the first rows."""
@@ -292,6 +291,15 @@ def markdown_text(text: str) -> str:
     note: \<script> has p <0.05; [x]\(javascript:y)
     """
     return _PROSE.sub(r"\\\g<0>", visible(text))
+
+
+def markdown_notes(notes: Iterable[str]) -> str:
+    r"""Lines below a table, as Markdown: each a paragraph, which else would run together.
+
+    >>> markdown_notes(["p: by Holm", "note: no label"])
+    'p: by Holm\n\nnote: no label'
+    """
+    return "\n\n".join(map(markdown_text, notes))
 
 
 def html_text(text: str) -> str:

@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import math
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields
 from datetime import date
@@ -21,7 +22,7 @@ from sqlmetrics.tables.table import (
     html_notes,
     html_text,
     in_notebook,
-    markdown_text,
+    markdown_notes,
     visible,
 )
 
@@ -40,6 +41,9 @@ Block = str | Table | tuple["str | Table", ...]
 
 ArrowTables = dict[str, Callable[[], "pa.Table"]]
 """Name -> how the table is made, the main one first."""
+
+NOTE = re.compile(r"\n(?=note: )")
+"""Where a note begins below other lines."""
 
 _KINDS = {str: "string", int: "int64", float: "double", bool: "bool", date: "date32"}
 
@@ -133,7 +137,8 @@ class Tabular:
         """All of it as Markdown."""
         parts = (part for block in self.blocks() for part in _parts(block))
         texts = (
-            markdown_text(part) if isinstance(part, str) else part.markdown() for part in parts
+            markdown_notes(NOTE.split(part)) if isinstance(part, str) else part.markdown()
+            for part in parts
         )
         return "\n\n".join(filter(None, texts))
 

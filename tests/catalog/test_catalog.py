@@ -397,7 +397,7 @@ PROBLEMS = [
     ("ndcg@10@20", "cannot be read; write it like ndcg@10"),
     ("2ndcg", "did you mean 'ndcg'?"),
     ("ndcg; drop table x", "cannot be read; write it like ndcg@10"),
-    ("zzz@10", r"unknown metric 'zzz'; known: alpha_dcg, "),
+    ("zzz@10", r"unknown metric 'zzz'; known: alpha_dcg, .*for a metric of your own"),
     # the cutoff
     ("ndcg@ten", "the cutoff must be a whole number"),
     ("ndcg@-1", "the cutoff must be a whole number"),

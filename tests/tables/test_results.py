@@ -330,3 +330,6 @@ def _check_texts(result: Tabular) -> None:
     for text in (result.text(), html, result.markdown()):
         assert "\x1b" not in text
     assert not re.search(r"(?<!\\)<script>|\](?<!\\)\(y", result.markdown())
+    assert not re.search(r"\S\nnote: ", result.markdown()), (
+        "a note runs together with the line above"
+    )
