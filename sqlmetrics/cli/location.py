@@ -88,6 +88,8 @@ class Location:
         from sqlmetrics.engines.database import connect
 
         url = self._place(is_needed or _reads_tables(spec))
+        if url:
+            _check_tables(url, spec)
         return connect(url and _read_only(url))
 
     def reading_default(self, verb: str) -> Database:
@@ -139,6 +141,7 @@ class Location:
                 f"{url} is a database in memory: the tables would be lost when the run ends; "
                 f"give a file{or_copy}"
             )
+        _check_tables(url, spec)
         makes = (NEW_SCHEMA,) if _reads_tables(spec) else (NEW_FILE, NEW_SCHEMA)
         notice = _what_is_made(url)
         opened = connect(replace(url, makes=makes))
@@ -262,6 +265,22 @@ def _reads_tables(spec: Spec | None) -> bool:
     from sqlmetrics.evaluation.inputs.sources import tables_read
 
     return spec is not None and any(tables_read(spec))
+
+
+def _check_tables(url: ConnectionURL, spec: Spec | None) -> None:
+    """Refuse a file that is not there, with the sources of a spec that are tables of it."""
+    from sqlmetrics.engines.url import check_there
+    from sqlmetrics.evaluation.inputs.sources import tables_read
+
+    names = list(tables_read(spec)) if spec is not None and url.is_missing else []
+    if not names:
+        return
+    try:
+        check_there(url.path)
+    except SpecError as error:
+        raise SpecError(
+            f"{error}; of it the spec reads {', '.join(names)} (a file is read by file: NAME)"
+        ) from None
 
 
 def _default(verb: str, url: ConnectionURL | None, *, create: bool = False) -> Database:

@@ -309,8 +309,8 @@ def check_daily(spec: Spec, ends: Ends, engine: Database) -> None:
     raise SpecError(
         f"{table} holds {spec.title} as a whole, in rows with the day {NO_DATE}, and views would "
         "count each request twice. Take back the run that wrote them (sqlmetrics restore SPEC "
-        f"{run_id[:8]}), or set clicks: daily: true and replace them by --full-refresh "
-        "--allow-loss 1"
+        f"{run_id[:8]}), or replace them by --full-refresh --allow-loss 1, which needs clicks: "
+        "daily: true"
     )
 
 

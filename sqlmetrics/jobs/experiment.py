@@ -124,7 +124,13 @@ class Looked:
 
 
 def looked(
-    spec: Spec, engine: Database, days: Days | None, looks: Looks | None, day: str
+    spec: Spec,
+    engine: Database,
+    days: Days | None,
+    looks: Looks | None,
+    day: str,
+    *,
+    replaces_all: bool,
 ) -> Looked | None:
     """The looks at a spec's experiment that a run makes; None without one.
 
@@ -137,11 +143,12 @@ def looked(
         days: The days of the run; None for those that the log has.
         looks: What looks at the experiment.
         day: The day of a log as a whole, as SQL; empty if rows have their own.
+        replaces_all: Whether days go that the log no longer has, as in a full refresh.
     """
     if looks is None or not has_experiment(spec):
         return None
     ends = days.ends if days else ALL_DAYS
-    held_days = [] if day else _held(spec, engine, ends)
+    held_days = [] if day or replaces_all else _held(spec, engine, ends)
     later_days = [row.day for row in held_days if not (days and row.is_of_run)]
     rows, notes = looks(
         spec, engine, LookedAt(ends, later_days, date.fromisoformat(NO_DATE) if day else None)

@@ -323,7 +323,14 @@ class _Run:
             begun_notes.append(
                 f"run {earlier_run[:8]} checked the same bytes; they were not checked again"
             )
-        looks = looked(self.spec, self.engine, self.part.days, self.looks, self._asked.day)
+        looks = looked(
+            self.spec,
+            self.engine,
+            self.part.days,
+            self.looks,
+            self._asked.day,
+            replaces_all=self.option == FULL_REFRESH,
+        )
         with _evaluated(
             self._asked,
             self.engine,

@@ -392,6 +392,8 @@ def test_a_file_that_is_not_there_is_refused(folder: Path) -> None:
         told = sqlmetrics(*line, *where, folder=folder, expect=2).stderr
         assert "there is no database file 'shpo.d" in told, line
         assert "did you mean 'shop.duckdb'?" in told, line
+        if line[0] == "run":
+            assert "of it the spec reads rankings, labels (a file is read by file" in told
     with sqlite3.connect(folder / "lite.db") as connection:
         connection.execute("create table runs (query_id text)")
     for file, said in (
@@ -486,7 +488,17 @@ def test_every_verb_that_opens_a_database_has_the_same_options() -> None:
         name: where & {text for option in command.params for text in option.opts}
         for name, command in cli.commands.items()
     }
-    without = {"sheet-import", "simulate", "explain", "list", "init", "demo", "gate", "metric"}
+    without = {
+        "sheet-import",
+        "simulate",
+        "explain",
+        "list",
+        "init",
+        "demo",
+        "gate",
+        "metric",
+        "track",
+    }
     assert {name for name, options in have.items() if options != where} <= without
     assert not any(have[name] for name in without)
 

@@ -131,6 +131,10 @@ def test_the_table_is_that_of_one_run_whatever_the_order() -> None:
         assert rows_of(engine) == wanted, "days out of order"
         write(spec, engine, full_refresh=True, looks=looks_of(spec))
         assert rows_of(engine) == wanted, "all days that the log has"
+        last = wanted[-1][1]
+        loaded(engine, [row for row in log_rows() if row["shown_at"] < last])
+        write(spec, engine, full_refresh=True, allow_loss=1, looks=looks_of(spec))
+        assert rows_of(engine) == [row for row in wanted if row[1] < last], "a day has gone"
 
 
 @by_turns(4)
