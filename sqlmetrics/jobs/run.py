@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING, Any
 
 from sqlmetrics.engines.database import Database, connect
 from sqlmetrics.engines.temporary import Step, keeping
-from sqlmetrics.errors import SpecError, SqlmetricsError
+from sqlmetrics.errors import InputError, SpecError, SqlmetricsError
 from sqlmetrics.evaluation.checks.kept import input_hash
+from sqlmetrics.evaluation.checks.problem import Problem
 from sqlmetrics.evaluation.execution import USUALLY, Execution, Progress, executing, run
 from sqlmetrics.evaluation.inputs.open import opened
 from sqlmetrics.evaluation.report.notes import notes
@@ -268,8 +269,15 @@ def write(
         try:
             return job.execute(check=check, execution=execution)
         except (SqlmetricsError, KeyboardInterrupt) as error:
-            job.log_failure(str(error) or STOPPED)
+            job.log_failure(_line(error))
             raise
+
+
+def _line(error: BaseException) -> str:
+    """What failed in one line of the run log, where examples of rows have no place."""
+    details = error.details if isinstance(error, InputError) else [str(error)]
+    texts = (detail.line if isinstance(detail, Problem) else str(detail) for detail in details)
+    return " ".join("; ".join(texts).split()) or STOPPED
 
 
 def write_parts(
@@ -402,7 +410,7 @@ class _Run:
                     self._log_failure(engine, message)
 
     def _log_failure(self, engine: Database, message: str) -> None:
-        entries = self._told("failed", " ".join(message.split()), engine=engine)
+        entries = self._told("failed", message, engine=engine)
         with adding(self.spec, engine), engine.reading(anew=True):
             changes(self.spec, engine).make(engine)
             ended(self._new_rows(), engine)

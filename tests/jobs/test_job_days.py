@@ -282,6 +282,7 @@ def test_another_definition_needs_a_full_refresh_and_the_log_tells_all(engine: A
     assert done["engine"].startswith(engine.name)
     failed = told_by_run[-1]
     assert (failed["outcome"], failed["facts"]) == ("failed", None)
+    assert "for the same query: 1 -> remove" in failed["message"], "without the rows of an example"
     assert "duplicate_labels=max_grade" in failed["message"]
 
 

@@ -73,6 +73,11 @@ class Problem:
             lines.append(f"  -> {self.remedy}")
         return "\n".join(lines)
 
+    @property
+    def line(self) -> str:
+        """The same in one line, without examples."""
+        return " -> ".join(filter(None, [f"{self.table}: {self.message}", self.remedy]))
+
     def to_dict(self) -> dict[str, Any]:
         """The same as plain values; what JSON has no type for is text."""
         plain = (int, float, bool, type(None))
