@@ -15,16 +15,16 @@ def watched() -> Statements:
     """A list that gains the CPU seconds and the text of each statement from now on."""
     from sqlmetrics.engines.database import Database
 
-    found: Statements = []
+    statements: Statements = []
 
     def watch(name: str) -> None:
         method = getattr(Database, name)
 
         def watching(self: Database, sql: str) -> Any:
-            before, known = time.process_time(), len(found)
+            start, n_before = time.process_time(), len(statements)
             answer = method(self, sql)
-            del found[known:]  # what it called itself is counted here
-            found.append((time.process_time() - before, sql))
+            del statements[n_before:]  # what it called itself is counted here
+            statements.append((time.process_time() - start, sql))
             return answer
 
         setattr(Database, name, watching)
@@ -34,19 +34,19 @@ def watched() -> Statements:
 
         @contextmanager
         def watching(self: Database, create: str, drop: str) -> Iterator[None]:
-            before, known = time.process_time(), len(found)
+            start, n_before = time.process_time(), len(statements)
             with method(self, create, drop):
-                del found[known:]
-                found.append((time.process_time() - before, create))
+                del statements[n_before:]
+                statements.append((time.process_time() - start, create))
                 yield
 
         setattr(Database, name, watching)
 
     for name in ("rows", "records", "table", "execute"):
         watch(name)
-    for name in ("made", "chained"):
+    for name in ("temporary", "chained"):
         watch_tables(name)
-    return found
+    return statements
 
 
 def told(statements: Sequence[tuple[float, str]]) -> Iterator[str]:

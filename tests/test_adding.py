@@ -81,7 +81,7 @@ import click
 
 
 @click.command()
-def hello() -> None:
+def hello_command() -> None:
     """Say hello."""
     click.echo("hello, search")
 '''
@@ -135,7 +135,7 @@ PLACES = {
     },
     "command": {
         "sqlmetrics/cli/hello.py": ("", VERB),
-        "sqlmetrics/cli/__init__.py": (r'"debug": \(', '"hello": ("hello.hello", "Say hello."),\n'),
+        "sqlmetrics/cli/__init__.py": (r'"debug": \(', '"hello": ("hello", "Say hello."),\n'),
     },
 }
 """What is added -> each file -> before what, and what; a new file stands before nothing."""

@@ -111,6 +111,7 @@ class Spark(LockingDriver):
     name = "Apache Spark"
     transactional = False
     DROP = "drop view"
+    METRICS_AT_ONCE = 20
     TYPES: ClassVar = STANDARD | {
         "BLOB": "binary",
         "TIMESTAMP": "timestamp_ntz",

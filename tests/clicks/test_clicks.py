@@ -1023,7 +1023,7 @@ def test_every_online_metric_says_what_it_is() -> None:
     assert all(metric.title and metric.name == name for name, metric in ONLINE.items())
 
 
-def test_of_rows_that_differ_the_least_text_counts_and_a_copy_below_many_items_is_found() -> None:
+def test_rows_that_differ_are_told_and_a_copy_below_many_items_is_found() -> None:
     rows = [
         {"request_id": name, "item_id": str(place % n_items), "position": place, "country": country}
         for name, n_items, given in (("r", 99, (None, "us", "fr")), ("s", 79, ("us",)))
@@ -1032,7 +1032,10 @@ def test_of_rows_that_differ_the_least_text_counts_and_a_copy_below_many_items_i
     ]
     data = pa.Table.from_pylist([row | {"clicked": int(row["position"] == 2)} for row in rows])
     log = {"data": data, "columns": {"clicked": "clicked", "segments": ["country"]}}
-    result = evaluate_clicks(sm.Spec(clicks={"log": log}, metrics=["ctr"], by=["country"]))
+    spec = sm.Spec(clicks={"log": log}, metrics=["ctr"], by=["country"])
+    with pytest.raises(sm.InputError, match="requests whose rows differ in country: 1\n"):
+        evaluate_clicks(spec)
+    result = evaluate_clicks(spec, check=False)
     found = {row["segment_value"]: row["denominator"] for row in online(result)}
     assert found == {"all": 159, "fr": 80, "us": 79}
     assert [(step.why, step.removed) for step in result.steps] == [("repeated", 1)]
