@@ -69,7 +69,7 @@ SHARES = {
     "mariadb": 0.3,
     "postgres": 0.08,
     "sail": 0.04,
-    "spark": 0.15,
+    "spark": 0.08,
     "sqlite": 0.08,
     "trino": 0.04,
 }
