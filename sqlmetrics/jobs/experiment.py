@@ -148,8 +148,8 @@ def looked(
     if looks is None or not has_experiment(spec):
         return None
     ends = days.ends if days else ALL_DAYS
-    held_days = [] if day or replaces_all else _held(spec, engine, ends)
-    later_days = [row.day for row in held_days if not (days and row.is_of_run)]
+    held_days = [] if day else _held(spec, engine, ends)
+    later_days = [row.day for row in held_days if not replaces_all and not (days and row.is_of_run)]
     rows, notes = looks(
         spec, engine, LookedAt(ends, later_days, date.fromisoformat(NO_DATE) if day else None)
     )

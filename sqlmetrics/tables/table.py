@@ -12,7 +12,7 @@ import re
 import shutil
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from itertools import chain
@@ -60,29 +60,27 @@ _LATEX = str.maketrans(
 
 
 _IN_NOTEBOOK: ContextVar[bool] = ContextVar("in_notebook", default=False)
-
-
-@contextmanager
-def in_notebook() -> Iterator[None]:
-    """Whether tables are shown by a notebook: the beginning of the long ones."""
-    token = _IN_NOTEBOOK.set(True)
-    try:
-        yield
-    finally:
-        _IN_NOTEBOOK.reset(token)
-
-
 _FOR_FILE: ContextVar[bool] = ContextVar("for_file", default=False)
 
 
-@contextmanager
-def for_file() -> Iterator[None]:
+def in_notebook() -> AbstractContextManager[None]:
+    """While tables are shown by a notebook: of long ones it has the beginning."""
+    return _holding(_IN_NOTEBOOK)
+
+
+def for_file() -> AbstractContextManager[None]:
     """While a text is made for a file: it is whole, and the same on every terminal."""
-    token = _FOR_FILE.set(True)
+    return _holding(_FOR_FILE)
+
+
+@contextmanager
+def _holding(variable: ContextVar[bool]) -> Iterator[None]:
+    """While a variable is true."""
+    token = variable.set(True)
     try:
         yield
     finally:
-        _FOR_FILE.reset(token)
+        variable.reset(token)
 
 
 @dataclass(frozen=True)

@@ -397,8 +397,8 @@ def sparkline(values: Sequence[float | None]) -> str:
     >>> sparkline([0, 1, 2, 7]), sparkline([3, 3 + 1e-15]), sparkline([1, None, 2])
     ('▁▂▃█', '▁▁', '▁ █')
     """
-    there = [value for value in values if value is not None]
-    low, high = min(there, default=0), max(there, default=0)
+    numbers = [value for value in values if value is not None]
+    low, high = min(numbers, default=0), max(numbers, default=0)
     span = max(high - low, LEAST_SPAN * max(1.0, abs(low), abs(high)))
     top = len(BLOCKS) - 1
     return "".join(

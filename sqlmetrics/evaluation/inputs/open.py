@@ -84,7 +84,7 @@ def _trace_queries(spec: Spec, rankings: Relation, engine: Database) -> Queries 
     return queries_in_traces(spec.rankings, segments, engine)
 
 
-NUMBERS = (
+NUMBER_TYPES = (
     *("BIGINT", "BOOLEAN", "DECIMAL", "DOUBLE", "FLOAT", "HUGEINT", "INTEGER", "REAL", "SMALLINT"),
     *("TINYINT", "UBIGINT", "UHUGEINT", "UINTEGER", "USMALLINT", "UTINYINT"),
 )
@@ -127,7 +127,7 @@ def _check_days(spec: Spec, tables: Tables, kinds: Mapping[str, str], engine: Da
             remedy="make it a date, or a text like 2026-01-31, as in the sql of the source",
         )
         for table, kind in kinds.items()
-        if kind.startswith(NUMBERS)
+        if kind.startswith(NUMBER_TYPES)
     ]
     if problems:
         raise InputError(problems)
