@@ -13,6 +13,7 @@ from sqlmetrics.evaluation.inputs.sources import refuse_pipes, tables_of
 from sqlmetrics.evaluation.statistics import statistics_of
 from sqlmetrics.plan.plan import make_plan
 from sqlmetrics.plan.script import translated, trusted
+from sqlmetrics.spec.reading import AnySpec, spec_of
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.sql.dialects import DEFAULT, dialect_named
 from sqlmetrics.sql.translation import Translation
@@ -28,7 +29,7 @@ FASTEST = "fastest"
 
 
 def compile(
-    spec: Spec,
+    spec: AnySpec,
     dialect: str = DEFAULT,
     *,
     per_query: bool = False,
@@ -40,7 +41,8 @@ def compile(
     The only thing read from files is the header line of a CSV, and whether a path is a folder.
 
     Args:
-        spec: The spec. Its sources must be relations, queries or files.
+        spec: The spec: its path, a `Spec` or a dict of its keys. Its sources must be relations,
+            queries or files.
         dialect: A name of `sqlmetrics list dialects`.
         per_query: Whether to give the SQL of the per-query table instead of the summary.
         plan: The ranking plan: `window`, the portable one; `lists` or `counts`, for DuckDB; or
@@ -51,6 +53,7 @@ def compile(
     Raises:
         SpecError: If the dialect or the plan is unknown or the spec cannot be compiled.
     """
+    spec = spec_of(spec)
     refuse_pipes(spec)
     translation = Translation(dialect_named(dialect))
     if spec.clicks is not None:
@@ -86,7 +89,7 @@ def _refuse_of_clicks(*, per_query: bool, plan: str | None) -> None:
 
 
 def run(
-    spec: Spec,
+    spec: AnySpec,
     connection: Any,
     *,
     start: str | date | None = None,
@@ -106,7 +109,7 @@ def run(
     Other days and other specs are not touched, so a run can be repeated at any time.
 
     Args:
-        spec: The spec, with its `output`.
+        spec: The spec, with its `output`: its path, a `Spec` or a dict of its keys.
         connection: The database that holds the data and the output tables; see `connect`.
         start: The first day: a date, `today`, `yesterday` or an offset like `-3 days`, in the time
             zone of the spec. Default: the first day of the data.
@@ -136,6 +139,7 @@ def run(
         InputError: If the data would give wrong numbers; nothing is written.
         EngineError: If the database fails; the tables are unchanged.
     """
+    spec = spec_of(spec)
     from sqlmetrics.jobs.days import days_between, zone_of_days
     from sqlmetrics.jobs.missing_days import parts
     from sqlmetrics.jobs.provenance import Provenance
@@ -181,7 +185,7 @@ def looks_of(spec: Spec) -> Looks | None:
 
 
 def check(
-    spec: Spec,
+    spec: AnySpec,
     connection: Any,
     *,
     day: str | date | None = None,
@@ -191,7 +195,7 @@ def check(
     """Check the numbers in the output table of a spec against the spec's checks.
 
     Args:
-        spec: The spec, with its `output` and `checks`.
+        spec: The spec, with its `output` and `checks`: its path, a `Spec` or a dict of its keys.
         connection: The database that holds the table; see `connect`.
         day: The day to check. Default: the last day of the spec in the table.
         start: The first of several days to check, instead of `day`. Default: the first day of the
@@ -208,20 +212,21 @@ def check(
         NoDataError: If there is no such table, or it has no rows of the spec.
         EngineError: If the database fails.
     """
+    spec = spec_of(spec)
     from sqlmetrics.jobs.checks.verdict import Verdicts, verdicts
     from sqlmetrics.jobs.days import days_looked_at
 
     return Verdicts(verdicts(spec, connect(connection), days_looked_at(spec, day, start, end)))
 
 
-def validate(spec: Spec, connection: Any = None) -> tuple[str, ...]:
+def validate(spec: AnySpec, connection: Any = None) -> tuple[str, ...]:
     """Raise an error unless a spec fits its tables: relations, columns, types and named values.
 
     No metric is computed. The database plans the query, and counts the values that the spec names:
     a baseline, graded actions, the systems and segments of checks.
 
     Args:
-        spec: The spec.
+        spec: The spec: its path, a `Spec` or a dict of its keys.
         connection: The database that holds its tables; see `connect`.
 
     Returns:
@@ -233,6 +238,7 @@ def validate(spec: Spec, connection: Any = None) -> tuple[str, ...]:
             number; all problems are in one message.
         EngineError: If the database fails.
     """
+    spec = spec_of(spec)
     from sqlmetrics.clicks.evaluate import ready
     from sqlmetrics.evaluation.checks import checks
     from sqlmetrics.evaluation.inputs.open import opened
@@ -243,13 +249,13 @@ def validate(spec: Spec, connection: Any = None) -> tuple[str, ...]:
         return notes
 
 
-def verify(spec: Spec, connection: Any = None) -> list[Agreement]:
+def verify(spec: AnySpec, connection: Any = None) -> list[Agreement]:
     """Compare the SQL of a spec with the plain-Python reference, on its own data.
 
     All queries are compared, or a fixed sample of 10,000 if there are more.
 
     Args:
-        spec: The spec.
+        spec: The spec: its path, a `Spec` or a dict of its keys.
         connection: The database that holds its tables; see `connect`.
 
     Returns:
@@ -258,6 +264,7 @@ def verify(spec: Spec, connection: Any = None) -> list[Agreement]:
     Raises:
         SqlmetricsError: The errors that `evaluate` raises.
     """
+    spec = spec_of(spec)
     from sqlmetrics.clicks.evaluate import ready
     from sqlmetrics.proof.verify import sampled, verify_spec
 

@@ -18,6 +18,7 @@ from sqlmetrics.errors import InputError, SpecError, shortened
 from sqlmetrics.evaluation.arguments import check_count, check_level, listed
 from sqlmetrics.evaluation.question import TableArguments, check_arguments
 from sqlmetrics.plan.summary import ALL
+from sqlmetrics.spec.reading import read_if_spec
 from sqlmetrics.stats import CONFIDENCE
 from sqlmetrics.stats.bootstrap import bootstrap_interval, check_numpy, resampled_counts
 from sqlmetrics.tables.table import many
@@ -101,6 +102,7 @@ def agree(
     >>> round(result["agreement"], 4), round(result["cohen_kappa"], 4)
     (0.8333, 0.6667)
     """
+    labels, rankings = read_if_spec(labels), read_if_spec(rankings)
     check_numpy("agree")
     check_arguments(agree, arguments)
     _check(level, replicates, k, seed)

@@ -19,6 +19,7 @@ from sqlmetrics.comparison.written_table import WrittenTable
 from sqlmetrics.errors import InputError, SpecError, shortened, unknown
 from sqlmetrics.evaluation.arguments import check_count, check_level
 from sqlmetrics.evaluation.question import TableArguments, check_arguments
+from sqlmetrics.spec.reading import read_if_spec
 from sqlmetrics.sql.stage import Column, Stage, Window, with_stages
 from sqlmetrics.stats import CONFIDENCE
 from sqlmetrics.tables.table import Table, many, metric_value, printable
@@ -433,6 +434,7 @@ def combine(
     >>> combine(labels, ["ann", "bob", "gpt"]).to_arrow()["grade"].to_pylist()
     [2.0, 1.0, 0.0]
     """
+    labels, rankings = read_if_spec(labels), read_if_spec(rankings)
     check_arguments(combine, arguments)
     check_level("the confidence level", level)
     check_count("max_rounds", max_rounds)

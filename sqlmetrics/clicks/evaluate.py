@@ -24,6 +24,7 @@ from sqlmetrics.evaluation.intervals import check_confidence
 from sqlmetrics.evaluation.report.result import dated
 from sqlmetrics.spec.click_columns import CLICK, PURCHASE
 from sqlmetrics.spec.named_values import named_in
+from sqlmetrics.spec.reading import read_if_spec
 from sqlmetrics.spec.source import Source
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.sql.relation import source_text
@@ -197,6 +198,7 @@ def evaluate_clicks(
     >>> evaluate_clicks(pa.table(log), metrics=["mrr", "ctr@1"]).offline["mrr"]
     0.5
     """
+    log = read_if_spec(log)
     if not isinstance(log, Spec):
         with connect(session_of(connection, log)) as engine, engine.reading():
             log = with_views(log, engine)

@@ -45,6 +45,7 @@ from sqlmetrics.plan.summary import ALL
 from sqlmetrics.plan.tables import Tables
 from sqlmetrics.spec.days import names_day
 from sqlmetrics.spec.named_values import named_in
+from sqlmetrics.spec.reading import read_if_spec
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.sql.relation import protect_query, source_text
 from sqlmetrics.stats import CONFIDENCE
@@ -162,6 +163,7 @@ def compare(
     >>> row["baseline_value"], row["value"], row["verdict"]
     (0.5, 1.0, 'unclear')
     """
+    rankings = read_if_spec(rankings)
     check_arguments(compare, arguments)
     check_interval(level, margin)
     findings.check_test(test)

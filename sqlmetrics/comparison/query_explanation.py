@@ -18,7 +18,7 @@ from sqlmetrics.plan.plan import Plan
 from sqlmetrics.plan.script import query_text
 from sqlmetrics.spec.baseline import usual_baseline
 from sqlmetrics.spec.days import Days, day_of
-from sqlmetrics.spec.spec import Spec
+from sqlmetrics.spec.reading import AnySpec, spec_of
 from sqlmetrics.sql.stage import with_stages
 from sqlmetrics.stats import TIED
 from sqlmetrics.tables.table import Table, printable
@@ -110,7 +110,7 @@ def _item_text(item: Item | None) -> str:
 
 
 def explain_query(
-    spec: Spec,
+    spec: AnySpec,
     connection: Any,
     query: str,
     metrics: str | Sequence[str] = (),
@@ -142,6 +142,7 @@ def explain_query(
         NoDataError: If there is no list of the query, or none on that day.
         EngineError: If the database fails.
     """
+    spec = spec_of(spec)
     chosen_day = None if day is None else day_named(day, zone_of_days(spec))
     if chosen_day and not (spec.clicks or spec.rankings.columns.date):
         raise SpecError(f"the rankings have no column of dates, so there is no day {chosen_day}")

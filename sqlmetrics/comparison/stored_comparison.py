@@ -28,6 +28,7 @@ from sqlmetrics.jobs.reading import StoredTable
 from sqlmetrics.plan.summary import ALL
 from sqlmetrics.spec.baseline import usual_baseline
 from sqlmetrics.spec.days import Days, day_of
+from sqlmetrics.spec.reading import AnySpec, spec_of
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.sql.template import relation
 from sqlmetrics.stats import CONFIDENCE
@@ -59,7 +60,7 @@ class Side:
 
 
 def compare_stored(
-    spec: Spec,
+    spec: AnySpec,
     connection: Any,
     metrics: str | Sequence[str] = (),
     *,
@@ -80,7 +81,7 @@ def compare_stored(
     left out, with a note.
 
     Args:
-        spec: The spec of the run, with its `output`.
+        spec: The spec of the run, with its `output`: its path, a `Spec` or a dict of its keys.
         connection: The database that holds its tables; see `connect`.
         metrics: Metrics such as `ndcg@10`. Default: all metrics of the spec in the table.
         systems: The systems to compare; with `dates`, the one system. Default: all.
@@ -101,6 +102,7 @@ def compare_stored(
         NoDataError: If the table has no row of the spec, or none of these days.
         EngineError: If the database fails.
     """
+    spec = spec_of(spec)
     check_interval(level, margin)
     zone = zone_of_days(spec)
     periods = periods_asked(dates, zone, days=start or end)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sqlmetrics.engines.output_files import note_read
+from sqlmetrics.engines.url import nearest_file
 from sqlmetrics.errors import SpecError
 
 if TYPE_CHECKING:
@@ -38,7 +39,8 @@ def read_yaml(path: str | Path, label: str, *, has_secrets: bool = False) -> dic
         with open(path, "rb") as file:
             content = file.read(LARGEST + 1)
     except OSError as error:
-        raise SpecError(f"cannot read {label}: {error.strerror}") from None
+        near = nearest_file(str(path)) if isinstance(error, FileNotFoundError) else ""
+        raise SpecError(f"cannot read {label}: {error.strerror}{near}") from None
     if len(content) > LARGEST:
         raise SpecError(f"{label} is larger than {LARGEST:,} bytes")
     try:

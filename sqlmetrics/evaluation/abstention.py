@@ -16,7 +16,7 @@ from sqlmetrics.evaluation.report.result import with_dates
 from sqlmetrics.plan.abstention import STEPS, AbstentionQuery
 from sqlmetrics.plan.plan import make_plan
 from sqlmetrics.plan.summary import ALL
-from sqlmetrics.spec.spec import Spec
+from sqlmetrics.spec.reading import AnySpec, spec_of
 from sqlmetrics.tables.table import Table, metric_value, printable, segment_cell
 from sqlmetrics.tables.tabular import ArrowTables, Tabular
 
@@ -72,12 +72,12 @@ def _numbers(row: dict[str, Any]) -> Iterator[str]:
     yield f"{row['n_queries']:,}"
 
 
-def abstention(spec: Spec, connection: Any = None, *, check: bool | float = True) -> Abstention:
+def abstention(spec: AnySpec, connection: Any = None, *, check: bool | float = True) -> Abstention:
     """Measure how well scores tell which queries should not be answered: nAUC, as in MTEB.
 
     Args:
-        spec: The spec, such as `result.spec`. Its metrics that are means over queries and have a
-            direction (higher or lower is better) are measured.
+        spec: The spec, such as `result.spec`, or its path. Its metrics that are means over queries
+            and have a direction (higher or lower is better) are measured.
         connection: The database that holds the tables; see `evaluate`.
         check: Whether to check the input before the evaluation.
 
@@ -86,6 +86,7 @@ def abstention(spec: Spec, connection: Any = None, *, check: bool | float = True
             mean over queries.
         SqlmetricsError: The errors that `evaluate` raises.
     """
+    spec = spec_of(spec)
     with connect(connection) as engine, engine.reading():
         plan = make_plan(spec, opened(spec, engine))
         text = AbstentionQuery(plan).text()

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from inspect import signature
 from pathlib import Path
 from typing import Any, Unpack
 
 from sqlmetrics.catalog.keywords import Conventions
 from sqlmetrics.engines.database import connect, session_of
+from sqlmetrics.errors import SpecError
 from sqlmetrics.evaluation.execution import Execution, Progress, run
-from sqlmetrics.evaluation.question import named_arguments, question
+from sqlmetrics.evaluation.inputs.open import opened
+from sqlmetrics.evaluation.question import Inputs, named_arguments, question
 from sqlmetrics.evaluation.report.result import Result
+from sqlmetrics.spec.reading import read_if_spec
+from sqlmetrics.spec.spec import Spec
 
 
 def evaluate(
@@ -64,7 +69,8 @@ def evaluate(
             the items 0, 1, 2, ..., or item ids, best first; a score of -inf, and an id of -1 among
             ids from 0 on, are no item, and a note counts them. A dict of these, or a list of paths,
             frames, runs or arrays, is several runs: each is a system, named by its key, file or
-            number, unless `system` names a column.
+            number, unless `system` names a column. Or a `Spec`, or the path of one, which says
+            all but how it is computed.
         labels: Rows (query, item, grade [, date]) in the same forms (TREC qrels too); rows with
             only query and item have grade 1. A matrix has the shape of the scores and holds the
             grades, NaN for no label; or it holds ids of relevant items. None if the rankings have
@@ -153,10 +159,23 @@ def evaluate(
     0.5
     """
     arguments = named_arguments(locals())
-    opened = connect(session_of(connection, rankings, labels, queries, items))
-    with opened as engine, engine.reading():
+    execution = Execution(plan, memory, checkpoint, profile, progress, overwrite)
+    spec = read_if_spec(rankings) if labels is None else rankings
+    if isinstance(spec, Spec):
+        _check_spec_alone(spec, {"labels": labels, "metrics": metrics, **arguments})
+        with connect(connection) as engine, engine.reading():
+            return run(
+                spec,
+                opened(spec, engine),
+                engine,
+                check=check,
+                per_query=per_query,
+                execution=execution,
+                confidence=confidence,
+            )
+    database = connect(session_of(connection, rankings, labels, queries, items))
+    with database as engine, engine.reading():
         spec, tables = question(engine, rankings, labels, metrics, **arguments)
-        execution = Execution(plan, memory, checkpoint, profile, progress, overwrite)
         return run(
             spec,
             tables,
@@ -166,3 +185,21 @@ def evaluate(
             execution=execution,
             confidence=confidence,
         )
+
+
+def _check_spec_alone(spec: Spec, arguments: Mapping[str, Any]) -> None:
+    """Raise SpecError for what the spec says itself, and if it is of a click log."""
+    parameters = signature(evaluate).parameters
+    extras = {
+        name: value
+        for name, value in arguments.items()
+        if name not in parameters or not _is_default(value, parameters[name].default)
+    }
+    Inputs(spec, None, extras).check_spec_alone()
+    if spec.clicks is not None:
+        raise SpecError("the spec is of a click log; use evaluate_clicks")
+
+
+def _is_default(value: Any, default: Any) -> bool:
+    # tables are not compared: == of a DataFrame is another DataFrame
+    return value is default or (isinstance(value, str) and value == default)

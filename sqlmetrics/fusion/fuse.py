@@ -21,6 +21,7 @@ from sqlmetrics.plan.fusion import FusionStages
 from sqlmetrics.plan.plan import Plan
 from sqlmetrics.spec.days import Days
 from sqlmetrics.spec.mixture import METHODS, RUNS, Mixture, mixture_of, weights_of
+from sqlmetrics.spec.reading import read_if_spec
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.sql.stage import with_stages
 from sqlmetrics.tables.table import Table, many, printable
@@ -155,6 +156,7 @@ def fuse(
     >>> [(row["item_id"], round(row["score"], 4)) for row in fused.to_dicts()]
     [('b', 0.0325), ('a', 0.0164), ('d', 0.0161), ('c', 0.0159)]
     """
+    rankings = read_if_spec(rankings)
     check_arguments(fuse, arguments)
     for name, value in (("window", window), ("limit", limit)):
         if value is not None:

@@ -37,6 +37,7 @@ from sqlmetrics.plan.plan import Plan, make_plan
 from sqlmetrics.plan.summary import ALL
 from sqlmetrics.plan.tables import Tables
 from sqlmetrics.spec.mixture import RANK, Mixture
+from sqlmetrics.spec.reading import read_if_spec
 from sqlmetrics.spec.source import RankingColumns, Rankings
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.sql.relation import Relation
@@ -407,6 +408,7 @@ def fuse_sweep(
     >>> [(row["variant"], row["value"]) for row in alone]
     [('bm25 alone', 0.5), ('dense alone', 1.0)]
     """
+    rankings = read_if_spec(rankings)
     check_numpy("a sweep")
     check_arguments(fuse_sweep, arguments)
     check_level("the confidence level", level)

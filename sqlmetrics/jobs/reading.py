@@ -19,6 +19,7 @@ from sqlmetrics.jobs.pooled_days import rollup_by_period
 from sqlmetrics.jobs.schema import FACTS, columns_of, targets
 from sqlmetrics.plan.summary import ALL
 from sqlmetrics.spec.days import Days, day_of
+from sqlmetrics.spec.reading import AnySpec, spec_of
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.sql.template import literal, relation
 from sqlmetrics.stats import CONFIDENCE
@@ -309,7 +310,7 @@ def interval_text(row: Row) -> str:
 
 
 def query_metrics(
-    spec: Spec,
+    spec: AnySpec,
     connection: Any,
     metrics: str | Sequence[str] = (),
     *,
@@ -328,7 +329,7 @@ def query_metrics(
     of a metric get rows of their own, since two definitions have no common mean.
 
     Args:
-        spec: The spec of the run, with its `output`.
+        spec: The spec of the run, with its `output`: its path, a `Spec` or a dict of its keys.
         connection: The database that holds its tables; see `connect`.
         metrics: Metrics such as `ndcg@10`. Default: all metrics of the spec in the table.
         start: The first day; `yesterday` and `-7 days` are days too. Default: the first day of the
@@ -349,6 +350,7 @@ def query_metrics(
         NoDataError: If the table has no row of the spec, or none of these days.
         EngineError: If the database fails.
     """
+    spec = spec_of(spec)
     if every and every not in EVERY:
         raise SpecError(unknown("period", every, EVERY))
     days = days_between(start, end, zone_of_days(spec))

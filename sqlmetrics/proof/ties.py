@@ -17,6 +17,7 @@ from sqlmetrics.evaluation.question import Asked, question
 from sqlmetrics.evaluation.report.result import Result
 from sqlmetrics.plan.plan import Plan, make_plan
 from sqlmetrics.plan.tables import Tables
+from sqlmetrics.spec.reading import read_if_spec
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.sql.stage import print_template, with_stages
 from sqlmetrics.tables.table import Table, metric_value, printable
@@ -77,7 +78,8 @@ def tie_audit(
     """Count equal scores, and evaluate with their worst and their best order.
 
     Args:
-        rankings: The rankings, as `evaluate` takes them; or a `Spec`, such as `result.spec`.
+        rankings: The rankings, as `evaluate` takes them; or a `Spec`, such as `result.spec`,
+            or its path.
         labels: The labels, as `evaluate` takes them; None with a spec.
         metrics: The metrics, as `evaluate` takes them; None with a spec.
         connection: The database that holds the tables; see `evaluate`.
@@ -89,6 +91,7 @@ def tie_audit(
     >>> print(tie_audit([[0.5, 0.5]], [[0, 1]], "mrr").metrics["spread"].to_pylist())
     [0.5]
     """
+    rankings = read_if_spec(rankings)
     if isinstance(rankings, Spec) and (labels is not None or metrics or keywords):
         raise SpecError("the spec already says this; leave out labels, metrics and their arguments")
     with connect(connection) as engine:

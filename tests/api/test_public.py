@@ -177,6 +177,53 @@ def test_a_spec_is_validated_verified_run_and_checked(tmp_path: Path) -> None:
 SCORES = [("a", 2.0), ("b", 1.0)]
 
 
+@by_turns(0.65)
+def test_a_spec_may_be_its_path_or_a_dict(tmp_path: Path) -> None:
+    (tmp_path / "runs.csv").write_text("query_id,item_id,score\nq,a,2\nq,b,1\n", encoding="utf-8")
+    (tmp_path / "truth.csv").write_text("query_id,item_id,grade\nq,b,1\n", encoding="utf-8")
+    text = (
+        "name: shop\nrankings: {file: runs.csv, columns: {score: score}}\n"
+        "labels: {file: truth.csv}\nmetrics: [mrr]\n"
+        "output: {relation: metrics}\nchecks: [{metric: mrr, min: 0.1}]\n"
+    )
+    path = tmp_path / "shop.yml"
+    path.write_text(text, encoding="utf-8")
+    spec = sm.Spec.read(path)
+    keys = {name: getattr(spec, name) for name in ("name", "rankings", "labels", "metrics")}
+    assert sm.compile(path) == sm.compile(str(path)) == sm.compile(keys) == sm.compile(spec)
+    assert sm.evaluate(str(path))["mrr"] == sm.evaluate(spec, per_query=False)["mrr"] == 0.5
+    assert sm.validate(path) == ()
+    assert {one.largest for one in sm.verify(path)} == {0.0}
+    assert sm.abstention(path).to_dicts()
+    assert sm.tie_audit(path).to_dicts()
+    assert sm.leaderboard(path).to_dicts()
+    assert "mrr" in sm.report(path).html
+    with sm.connect(tmp_path / "shop.duckdb", create=True) as shop:
+        assert [one.rows for one in sm.run(path, shop)] == [{"facts": 1}]
+        assert [verdict.holds for verdict in sm.check(path, shop)] == [True]
+        assert sm.query_metrics(path, shop, "mrr").to_dicts()[0]["value"] == 0.5
+        assert sm.explain_query(path, shop, "q").text()
+        assert sm.export(path, "grafana", tmp_path / "board")
+    for verb in (sm.compare, sm.compare_stored, sm.fuse, sm.fuse_sweep):
+        with pytest.raises(sm.SqlmetricsError, match=r"system|no table metrics"):
+            verb(path, connection=None)
+    for verb in (sm.evaluate_clicks, sm.experiment):
+        with pytest.raises(sm.SpecError, match=r"clicks"):
+            verb(path)
+    for wrong, message in (
+        (str(tmp_path / "shopp.yml"), r"No such file or directory; did you mean '.*shop.yml'\?"),
+        (3, r"given int; give the path of a YAML file, like 'search.yml', a Spec, or a dict of"),
+        ({"name": "x", "metrics": "mrr"}, "rankings is missing"),
+    ):
+        for verb in (sm.compile, sm.validate, sm.verify, sm.abstention, sm.experiment):
+            with pytest.raises(sm.SpecError, match=message):
+                verb(wrong)
+    with pytest.raises(sm.SpecError, match="write labels, where in the spec, or leave it out here"):
+        sm.evaluate(spec, LABELS, where="score > 1")
+    with pytest.raises(sm.SpecError, match=r"shop.yml' is YAML, not a table; give a spec alone"):
+        sm.evaluate(path, LABELS, "mrr")
+
+
 def test_an_error_in_a_notebook_begins_with_its_sentence_and_has_the_readers_lines_alone() -> None:
     with pytest.raises(sm.SpecError) as raised:
         sm.evaluate(RANKINGS, LABELS, "ngcd@10", system="model")

@@ -23,6 +23,7 @@ from sqlmetrics.evaluation.question import Inputs, TableArguments, check_argumen
 from sqlmetrics.evaluation.report.result import Result
 from sqlmetrics.jobs.days import days_between, zone_of_days
 from sqlmetrics.proof.ties import tied_rows
+from sqlmetrics.spec.reading import read_if_spec
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.stats import CONFIDENCE
 from sqlmetrics.tables.table import folded, printable
@@ -153,6 +154,7 @@ def diagnose(
     >>> [one.rule.title for one in diagnose(lists, truth)][:2]
     ['one relevant item per query', 'few relevant labels per query']
     """
+    rankings = read_if_spec(rankings)
     check_arguments(diagnose, arguments)
     check_interval(level, margin)
     inputs = Inputs(rankings, labels, arguments)

@@ -30,6 +30,7 @@ from sqlmetrics.jobs.days import days_between, zone_of_days
 from sqlmetrics.plan.plan import Plan
 from sqlmetrics.plan.script import Script
 from sqlmetrics.plan.summary import ALL
+from sqlmetrics.spec.reading import read_if_spec
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.sql.stage import with_stages
 from sqlmetrics.tables.table import Table, folded, line_width, many, metric_value, printable
@@ -336,6 +337,7 @@ def funnel(
     >>> [(row["stage"], row["recall"], row["n_lost"]) for row in funnel(tables, truth, rank="rank")]
     [('recall', 1.0, 0), ('page', 0.5, 1)]
     """
+    rankings = read_if_spec(rankings)
     check_arguments(funnel, arguments)
     if not 0 < rel < float("inf"):
         raise SpecError(f"rel must be above 0, the lowest grade of a relevant item; given {rel:g}")

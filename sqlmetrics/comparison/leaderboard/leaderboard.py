@@ -43,6 +43,7 @@ from sqlmetrics.evaluation.execution import run
 from sqlmetrics.evaluation.question import Inputs, TableArguments, check_arguments
 from sqlmetrics.evaluation.report.result import Result
 from sqlmetrics.jobs.days import days_between, zone_of_days
+from sqlmetrics.spec.reading import read_if_spec
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.stats import CONFIDENCE, NOISE
 from sqlmetrics.stats.bootstrap import check_numpy, resampled_counts
@@ -137,6 +138,7 @@ def leaderboard(
     >>> [(row["system"], row["rank"], row["value"]) for row in leaderboard(tables, truth, "mrr")]
     [('new', 1, 1.0), ('old', 2, 0.5)]
     """
+    rankings = read_if_spec(rankings)
     check_arguments(leaderboard, arguments)
     check_numpy("a leaderboard")
     check_level("level", level)

@@ -41,6 +41,7 @@ from sqlmetrics.spec.click_columns import SourceRankings
 from sqlmetrics.spec.click_log import ClickExperiment, Clicks
 from sqlmetrics.spec.days import Days, Ends, day_of
 from sqlmetrics.spec.named_values import SYSTEM, named_in
+from sqlmetrics.spec.reading import AnySpec, spec_of
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.sql.relation import source_text
 from sqlmetrics.sql.stage import Column, Stage, Window, with_stages
@@ -214,7 +215,7 @@ TRIGGERED = "sqlmetrics_triggered_units"
 """The table of those of them in which the variants differ."""
 
 
-def experiment(spec: Spec, connection: Any = None) -> Experiment:
+def experiment(spec: AnySpec, connection: Any = None) -> Experiment:
     """The verdict on the experiment of a spec: its key `experiment` under `clicks`.
 
     Users (sessions, or requests, where the log names no users) in several variants are left out.
@@ -230,6 +231,7 @@ def experiment(spec: Spec, connection: Any = None) -> Experiment:
         SpecError: If the spec has no experiment, or the log lacks what a metric needs.
         InputError: If a variant has no request.
     """
+    spec = spec_of(spec)
     _, settings = _asked(spec)
     with (
         experiment_log(spec, connect(connection)) as ratios,

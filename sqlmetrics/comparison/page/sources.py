@@ -37,6 +37,7 @@ from sqlmetrics.evaluation.question import Inputs, TableArguments, check_argumen
 from sqlmetrics.evaluation.report.result import Result
 from sqlmetrics.jobs.days import days_between, on_days
 from sqlmetrics.spec.named_values import named_in
+from sqlmetrics.spec.reading import read_if_spec
 from sqlmetrics.spec.source import Source
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.sql.relation import source_text
@@ -275,6 +276,7 @@ def report(
     >>> report(lists, truth, "mrr").headline
     'mrr of rankings is 0.7500 (95 % interval -2.4266 to 3.9266; 2 queries).'
     """
+    what = read_if_spec(what)
     check_arguments(report, arguments)
     check_interval(level, margin)
     if isinstance(what, Result | Comparison | ClickResult | Funnel):

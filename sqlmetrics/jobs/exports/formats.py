@@ -13,7 +13,7 @@ from sqlmetrics.engines.output_files import has_mark, output_folder
 from sqlmetrics.errors import SpecError, unknown
 from sqlmetrics.evaluation.inputs.sources import refuse_pipes
 from sqlmetrics.jobs.exports.target import Target
-from sqlmetrics.spec.spec import Spec
+from sqlmetrics.spec.reading import AnySpec, spec_of
 from sqlmetrics.sql.dialects import DEFAULT, DIALECTS, dialect_named
 
 
@@ -261,7 +261,7 @@ MARK = b"sqlmetrics export"
 
 
 def export(
-    spec: Spec,
+    spec: AnySpec,
     name: str,
     to: str | Path,
     *,
@@ -274,7 +274,7 @@ def export(
     Files of an earlier export are replaced; other files are not.
 
     Args:
-        spec: The spec, with its `output`.
+        spec: The spec, with its `output`: its path, a `Spec` or a dict of its keys.
         name: The tool: one of `sqlmetrics list exports`.
         to: A folder, created if it does not exist; or a name that ends in `.zip`.
         dialect: The dialect of the database in which the tool finds the tables. Default: DuckDB,
@@ -290,6 +290,7 @@ def export(
             file that no export wrote is in the way.
         EngineError: If a file cannot be written.
     """
+    spec = spec_of(spec)
     refuse_pipes(spec)
     tool_options = {key.replace("_", "-"): value for key, value in options.items()}
     destination = Path(to)
