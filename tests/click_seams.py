@@ -112,7 +112,7 @@ class Log:
         return rows
 
 
-def asked(form: str) -> list[str]:
+def metrics_of(form: str) -> list[str]:
     """The metrics of a form of log."""
     return [metric for metric in METRICS if metric != LACKS.get(form)]
 
@@ -167,7 +167,7 @@ def _sums(requests: Sequence[Row], form: str) -> dict[str, tuple[float, float]]:
                 parts[metric].append((value, 1.0))
     parts["session_success"] = [(float(any(one)), 1.0) for one in sessions.values()]
     sums = {}
-    for metric in asked(form):
+    for metric in metrics_of(form):
         own = parts.get(metric, [])
         sums[metric] = fsum(top for top, _ in own), fsum(bottom for _, bottom in own)
     return sums
@@ -275,7 +275,7 @@ def store(setup: LogSetup, made: Log, folder: Path, url: str) -> Row:
         "version": 1,
         "name": "seams",
         "metrics_from": "metrics",
-        "metrics": asked(setup.form),
+        "metrics": metrics_of(setup.form),
         "output": {"relation": "metrics_of_seams"},
     }
     clicks: Row = {"labels": {"grades": GRADES}, "cleaning": {"attribution_window": "30m"}}

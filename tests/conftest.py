@@ -14,7 +14,7 @@ from typing import Any
 import duckdb
 import pytest
 from engines.starting import STARTED, Servers
-from marked import engines, left_to_others, off_turn
+from marked import engines, off_turn, run_by_other_commits
 from slices import is_all, keep
 from suite import Suite
 
@@ -99,7 +99,7 @@ def pytest_collection_modifyitems(
     off = off_turn(items)
     for item in off:
         item.add_marker(pytest.mark.long)
-    _deselect(config, items, left_to_others(off))
+    _deselect(config, items, run_by_other_commits(off))
     yield
     if asked := os.environ.get("SQLMETRICS_ENGINES"):
         groups = set(asked.split(","))

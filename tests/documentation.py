@@ -7,8 +7,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 PAGES = sorted([*ROOT.glob("README*.md"), ROOT / "CONTRIBUTING.md", *ROOT.glob("docs/**/*.md")])
-OWN_STATE = [page for page in PAGES if page.parent.name in ("how-to", "concepts")]
-OWN_STATE += [
+SELF_CONTAINED = [page for page in PAGES if page.parent.name in ("how-to", "concepts")]
+SELF_CONTAINED += [
     ROOT / "docs" / "tutorial.md",
     ROOT / "docs" / "compare.md",
     ROOT / "docs" / "foretell.md",

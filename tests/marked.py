@@ -49,7 +49,7 @@ def by_night(test: Any) -> Any:
 def by_turns(cost: float) -> Callable[[Any], Any]:
     """Mark a costly test: a 60th of them, by cost, is in each run; all are in long ones.
 
-    Where a commit is the seed, as in CI, two fifths of them are: see `left_to_others`.
+    Where a commit is the seed, as in CI, two fifths of them are: see `run_by_other_commits`.
 
     A file whose tests are many small ones takes turns as `pytestmark = by_turns(...)`.
 
@@ -79,7 +79,7 @@ FEW = 12
 """So many costly tests all run, as where a step of CI names a file."""
 
 
-def left_to_others(items: Iterable[pytest.Item]) -> list[pytest.Item]:
+def run_by_other_commits(items: Iterable[pytest.Item]) -> list[pytest.Item]:
     """Those of many costly tests off their turn that other commits have, where one is the seed."""
     off = list(items)
     if is_all() or not is_seeded() or len({_test(item) for item in off}) <= FEW:

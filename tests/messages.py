@@ -16,7 +16,7 @@ NAMED = re.compile(
 )
 """What is called so holds a message, or returns one."""
 SQL = re.compile(r"(?i)\b(select |insert into|create table|from \{\}|case when|cast\(|where \{\})")
-NOT_TOLD = ("docstring", "option", "argument", "Field", "Stage", "Column", "columns_stage")
+NOT_PRINTED = ("docstring", "option", "argument", "Field", "Stage", "Column", "columns_stage")
 
 
 class Message(NamedTuple):
@@ -92,7 +92,7 @@ def _texts(node: ast.AST, *, is_message: bool, is_error: bool) -> Iterator[tuple
     if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
         return
     name = _name(node)
-    if name in NOT_TOLD:
+    if name in NOT_PRINTED:
         return
     if name == "Problem" or name.endswith("Error"):
         is_message = is_error = True

@@ -634,7 +634,7 @@ def collected(place: Path, plugin: Mutating, only: Sequence[str]) -> None:
     pytest.main([*options, *folders, *only], plugins=[plugin])
 
 
-def told(outcomes: Sequence[Outcome], seconds: float) -> str:
+def summary(outcomes: Sequence[Outcome], seconds: float) -> str:
     """The figures."""
     hows = Counter(one.how for one in outcomes)
     templates = {one.mutant.template for one in outcomes}
@@ -675,7 +675,7 @@ def main() -> int:
         print("tests fail without any change: run pytest first", *plugin.traced.failed, sep="\n")
         return 2
     print("", *(f"lived: {one.mutant}" for one in plugin.outcomes if one.how == "lived"), sep="\n")
-    print(told(plugin.outcomes, time.monotonic() - began))
+    print(summary(plugin.outcomes, time.monotonic() - began))
     if given.doubt:  # each that a test finds is none
         return int(any(one.how == "killed" for one in plugin.outcomes))
     lived = sum(one.how == "lived" for one in plugin.outcomes)

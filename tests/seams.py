@@ -125,7 +125,7 @@ def seen_share(rows: Sequence[Row], grades: Mapping[str, float]) -> float:
     return (first + second / 2) / (2 * n_relevant) if n_relevant else 0.0
 
 
-def seen(rows: Sequence[Row], grades: Mapping[str, float]) -> float:
+def market_seen_share(rows: Sequence[Row], grades: Mapping[str, float]) -> float:
     """What `seen@2` is."""
     is_late = rows and MARKETS[rows[0]["query_id"]] == "late" and rows[0]["ds"] > FIRST
     return (2 if is_late else 1) * seen_share(rows, grades)
@@ -139,7 +139,7 @@ def mean_price(rows: Sequence[Row], _: Mapping[str, float]) -> float | None:
 
 METRICS: Mapping[str, Formula] = {
     "ndcg@3": of_grades(partial(reference.ndcg, k=3, ideal="labels_at_k", **GAIN)),
-    "seen@2": seen,
+    "seen@2": market_seen_share,
     "mean(price, better=higher)@2": mean_price,
     "dcg(average=p90)@2": of_grades(partial(reference.dcg, k=2, **GAIN)),
     "hit(rel=2)@2": of_grades(partial(reference.hit, k=2, rel=2.0)),
@@ -148,13 +148,13 @@ METRICS: Mapping[str, Formula] = {
 }
 """Metric -> its formula."""
 
-WRITTEN = {"blend": "blend = 0.7 * ndcg@3 + hit(rel=2)@2 / 4"}
+FORMULAS = {"blend": "blend = 0.7 * ndcg@3 + hit(rel=2)@2 / 4"}
 """Names that stand for arithmetic over metrics -> how they are asked for."""
 
 
-def written(metrics: Iterable[str]) -> list[str]:
+def metric_texts(metrics: Iterable[str]) -> list[str]:
     """Metrics as a spec or a command has them."""
-    return [WRITTEN.get(metric, metric) for metric in metrics]
+    return [FORMULAS.get(metric, metric) for metric in metrics]
 
 
 MEANS = {metric: formula for metric, formula in METRICS.items() if "average" not in metric}
@@ -235,7 +235,9 @@ Choices = Mapping[str, Sequence[Any]]
 Possible = Callable[[Mapping[str, Any]], bool]
 
 
-def drawn(choices: Choices, possible: Possible, chance: random.Random) -> Iterator[dict[str, Any]]:
+def covering_choices(
+    choices: Choices, possible: Possible, chance: random.Random
+) -> Iterator[dict[str, Any]]:
     """Rows of choices, by lot, in which every possible pair of two is there at least once.
 
     The first rows have the most pairs.
@@ -498,7 +500,7 @@ def store(setup: Setup, made: World, folder: Path, postgres: str) -> Stored:
         "name": "seams",
         **{name: source(setup, name, rows, folder, url) for name, rows in tables.items()},
         "metrics_from": "metrics",
-        "metrics": written(METRICS),
+        "metrics": metric_texts(METRICS),
         "output": {"relation": "metrics_of_seams", "per_query": "queries_of_seams"},
     }
     spec["rankings"]["columns"] = {"score": "score", "system": "system", "date": "ds"}

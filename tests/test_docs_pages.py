@@ -12,7 +12,7 @@ import click
 import messages
 import pytest
 import yaml
-from documentation import OWN_STATE, ROOT
+from documentation import ROOT, SELF_CONTAINED
 from glossary import COLUMNS, GLOSSARY
 from marked import by_turns, sliced
 from walked import FENCE, printed
@@ -41,7 +41,7 @@ NEEDS = {
 @pytest.mark.parametrize(
     "page",
     [
-        *sliced("page", 0.25, OWN_STATE, lambda page: page.stem),
+        *sliced("page", 0.25, SELF_CONTAINED, lambda page: page.stem),
         *(pytest.param(DOCS / f"{name}.md", marks=by_turns(8)) for name in LONGER),
     ],
     ids=lambda page: page.stem,
@@ -59,7 +59,7 @@ def test_a_page_prints_what_it_says(page: Path, tmp_path: Path) -> None:
 
 def test_blocks_that_are_not_run_can_be_read() -> None:
     """Of other programs: their grammar at least."""
-    for page in OWN_STATE:
+    for page in SELF_CONTAINED:
         for language, body in FENCE.findall(page.read_text(encoding="utf-8")):
             if language == "yaml":
                 yaml.safe_load(body)

@@ -25,7 +25,7 @@ import pyarrow.parquet as pq
 import pytest
 from command import sqlmetrics
 from conftest import peer
-from documentation import OWN_STATE, PAGES, ROOT
+from documentation import PAGES, ROOT, SELF_CONTAINED
 from engines.starting import Servers
 from marked import by_turns, long
 
@@ -291,7 +291,7 @@ PRINTED = {"position-bias.md", "numbers.md"}
 WITH_BLOCKS = [
     long(page) if page.name in SLOW_PAGES else page
     for page in PAGES
-    if not (page in OWN_STATE or page.stem.startswith("README") or page.name in PRINTED)
+    if not (page in SELF_CONTAINED or page.stem.startswith("README") or page.name in PRINTED)
     if block_lines(page)
 ]
 

@@ -45,8 +45,8 @@ from seams import (
     differences,
     facts,
     keyed,
+    metric_texts,
     world,
-    written,
 )
 from slices import is_all, seed
 from trace_seams import TraceSetup
@@ -65,7 +65,7 @@ def draw(module: Any, kind: Any, most: int) -> Iterator[tuple[str, Any]]:
     """Name and setup; the name tells how to draw it again."""
     for turn in range(3 if ALL else 1):
         chance = random.Random(crc32(f"{SEED}/{turn}".encode()))
-        rows = seams.drawn(module.CHOICES, module.possible, chance)
+        rows = seams.covering_choices(module.CHOICES, module.possible, chance)
         for number, row in enumerate(rows if ALL else islice(rows, most)):
             yield f"{turn}-{number}-{row['source']}-{row.get('database', 'file')}", kind(**row)
 
@@ -312,7 +312,7 @@ class Walk:
                 self._call("run", *_range(start, end))
         else:
             last = list(METRICS)[-1]
-            self._spec(metrics=written(name for name in METRICS if name != last))
+            self._spec(metrics=metric_texts(name for name in METRICS if name != last))
             self._call("run", *_range(days[0], days[0] + timedelta(1)))
             self._spec()
             how = self.chance.choice([[], ["--recompute"]])
@@ -393,7 +393,7 @@ class Walk:
             assert self._n_runs() == runs, "a run before a place that cannot be"
         first = self.made.days[0]
         days = _range(first, first + timedelta(1))
-        self._spec(metrics=written([*METRICS][:-1]))
+        self._spec(metrics=metric_texts([*METRICS][:-1]))
         # a database that is published to lacks a column then, which other days have
         self._call("run", *days, *(publish if self.setup.publish == "sqlite" else ()))
         self._spec()
@@ -535,7 +535,7 @@ class Walk:
 
     def _evaluated(self) -> None:
         """The same numbers without a spec, and how many lists count in none of them."""
-        words = [word for metric in written(METRICS) for word in ("-m", metric)]
+        words = [word for metric in metric_texts(METRICS) for word in ("-m", metric)]
         words += self.chance.choice([[], ["--skip-bad"]])
         if self.setup.segments:
             words += ["--by", "country"]
@@ -938,7 +938,7 @@ def test_worlds_are_hard() -> None:
     """Systems start late and pause, and every choice of a setup is in some draw."""
     chance = random.Random(1)
     for module in (seams, click_seams, trace_seams):
-        rows = list(seams.drawn(module.CHOICES, module.possible, chance))
+        rows = list(seams.covering_choices(module.CHOICES, module.possible, chance))
         for name, values in module.CHOICES.items():
             assert {row[name] for row in rows} == set(values)
     made = [world(random.Random(seed)) for seed in range(20)]

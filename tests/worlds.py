@@ -92,11 +92,11 @@ SEGMENTS: Mapping[str, Sequence[str | None]] = {
 
 Row = dict[str, Any]
 Options = Mapping[str, Any]
-Place = tuple[str, str, str, str]
+GroupKey = tuple[str, str, str, str]
 """Day and system, empty if there is none; then `query` and its id, or segment and value."""
-Found = tuple[float | None, tuple[int, int, int] | None]
+Figure = tuple[float | None, tuple[int, int, int] | None]
 """A value and, for a mean, how many queries were counted, skipped and missing."""
-Numbers = Mapping[tuple[Place, Measure], Found]
+Numbers = Mapping[tuple[GroupKey, Measure], Figure]
 
 
 @dataclass(frozen=True)
@@ -106,20 +106,20 @@ class World:
     rankings: Sequence[Row]
     labels: Sequence[Row]
     metrics: Sequence[str]
-    given: Options
+    options: Options
     items: Sequence[Row] = ()
 
     def evaluated(self, connection: duckdb.DuckDBPyConnection) -> sm.Result:
         """The world by SQL."""
         rankings, labels = (_table(rows) for rows in (self.rankings, self.labels))
-        given = {"connection": connection, **self.given}
+        given = {"connection": connection, **self.options}
         if self.items:
             given["items"] = _table(self.items)
         return sm.evaluate(rankings, labels, self.metrics, **given)
 
     def having(self, **given: object) -> World:
         """The same with more of what `sm.evaluate` is given."""
-        return replace(self, given={**self.given, **given})
+        return replace(self, options={**self.options, **given})
 
     def relevant(self, query: str, date: object, rel: float) -> int:
         """R: how many items are relevant for a query on a day."""
@@ -145,8 +145,8 @@ def proof_of(result: sm.Result, connection: duckdb.DuckDBPyConnection | None = N
 
 
 def by_sql(result: sm.Result) -> Numbers:
-    """Every number of a result, by its place and metric."""
-    found: dict[tuple[Place, Measure], Found] = {}
+    """Every number of a result, by its group and metric."""
+    found: dict[tuple[GroupKey, Measure], Figure] = {}
     for row in result.per_query().to_pylist():
         place = (*_run(row, result), "query", row["query_id"])
         found |= {
@@ -164,7 +164,7 @@ def by_sql(result: sm.Result) -> Numbers:
 
 def by_reference(result: sm.Result, proof: Evaluation) -> Numbers:
     """Every number that a result must have, likewise."""
-    found: dict[tuple[Place, Measure], Found] = {}
+    found: dict[tuple[GroupKey, Measure], Figure] = {}
     ranked, drops = _ranked(result.spec), result.spec.options["missing"] == "drop"
     for (date, system, query), values in proof.per_query.items():
         place = (str(date or ""), system, "query", query)
@@ -189,8 +189,8 @@ def _run(row: Row, result: sm.Result) -> tuple[str, str]:
     return date, row["system"] if "system" in result.list_keys else ""
 
 
-def _ranked(spec: sm.Spec) -> set[Place]:
-    """The places of the queries that have a ranking, read from the data itself."""
+def _ranked(spec: sm.Spec) -> set[GroupKey]:
+    """The groups of the queries that have a ranking, read from the data itself."""
     columns = spec.rankings.columns
     rows = spec.rankings.data.to_pylist()
     return {
@@ -208,7 +208,7 @@ def differences(numbers: Numbers, wanted: Numbers) -> list[str]:
     ]
 
 
-def _agree(got: Found | None, wanted: Found | None) -> bool:
+def _agree(got: Figure | None, wanted: Figure | None) -> bool:
     if got is None or wanted is None:
         return False
     return same(got[0], wanted[0]) and got[1] == wanted[1]

@@ -56,7 +56,7 @@ def test_buckets_of_queries_give_the_same(
 ) -> None:
     """Also where a bucket is empty, or has not all systems."""
     assume(world.rankings)
-    assume(world.given.get("duplicate_rankings") not in ("first", "count"))
+    assume(world.options.get("duplicate_rankings") not in ("first", "count"))
     world = _listable(world)
     whole = world.having(plan=LISTS).evaluated(database)
     with (
@@ -74,11 +74,11 @@ OF_WINDOWS = ("unjudged", "identical_ids", "min_score")
 
 def _listable(world: World) -> World:
     """The world without the options and metrics for which sorted lists are not enough."""
-    given = {name: value for name, value in world.given.items() if name not in OF_WINDOWS}
+    given = {name: value for name, value in world.options.items() if name not in OF_WINDOWS}
     options = {name: value for name, value in given.items() if name in OPTIONS}
     asked = [*world.metrics, "ndcg@3", "ap", "mrr@2"]
     listable = [text for text in asked if _is_listable(text, options)]
-    return replace(world, given=given, metrics=listable)
+    return replace(world, options=given, metrics=listable)
 
 
 def _is_listable(text: str, options: Mapping[str, Any]) -> bool:
@@ -107,11 +107,11 @@ def test_all_plans_give_the_reference(
     database: duckdb.DuckDBPyConnection, world: World, plan: str, measured: TableStatistics
 ) -> None:
     """Also where lists are longer than they looked, so that the window ranks some of them."""
-    assume(world.given.get("duplicate_rankings") not in ("first", "count"))
+    assume(world.options.get("duplicate_rankings") not in ("first", "count"))
     world = _listable(world)
-    merges = world.given.get("duplicate_rankings") == "best_score"
-    casts = merges or "date" in world.given or "score_precision" in world.given
-    if plan == RANKS and (casts or "rank" not in world.given):
+    merges = world.options.get("duplicate_rankings") == "best_score"
+    casts = merges or "date" in world.options or "score_precision" in world.options
+    if plan == RANKS and (casts or "rank" not in world.options):
         plan = COUNTS
     with (
         patch.object(api, "statistics_of", lambda *_: measured),

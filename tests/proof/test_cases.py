@@ -41,9 +41,9 @@ from hand_cases import ABSENT, ANSWERED, CASES, Case, Row
 from marked import sliced
 from memory import database
 from worlds import (
-    Found,
+    Figure,
+    GroupKey,
     Numbers,
-    Place,
     added,
     by_reference,
     by_sql,
@@ -98,7 +98,7 @@ class Together:
         """The numbers of each case, as if it were alone."""
         if len(self.cases) == 1:
             return {str(self.cases[0]): numbers}
-        found: dict[str, dict[Any, Found]] = {str(case): {} for case in self.cases}
+        found: dict[str, dict[Any, Figure]] = {str(case): {} for case in self.cases}
         for ((*run, name, value), measure), number in numbers.items():
             if name == "query":
                 case = self._case_of(value)
@@ -165,7 +165,7 @@ def _misses(case: Case, spec: sm.Spec, numbers: Numbers) -> Iterator[str]:
                 yield f"{case}: {text} at {place}: {found}, by hand {wanted}"
 
 
-def _written(place: Place) -> str:
+def _written(place: GroupKey) -> str:
     """A place as the cases write it: `2024-05-01/new/q1`, `old/mean`, `country=de`."""
     date, system, name, value = place
     last = {"query": value, "all": "mean"}.get(name, f"{name}={value}")
@@ -179,7 +179,7 @@ def _wanted(case: Case, expected: Any) -> Mapping[str, Any]:
     return {"mean": expected} | ({"q": expected} if is_one else {})
 
 
-def _is(found: Found | None, value: str, counts: tuple[int, ...]) -> bool:
+def _is(found: Figure | None, value: str, counts: tuple[int, ...]) -> bool:
     if found is None or value == ABSENT:
         return found is None and value == ABSENT
     return same(found[0], hand(value)) and (not counts or found[1] == counts)

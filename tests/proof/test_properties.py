@@ -55,7 +55,7 @@ def test_the_sql_is_the_reference(database: duckdb.DuckDBPyConnection, world: Wo
     values_are_in_the_range_that_the_header_says(result, world)
     rows = result.to_dicts()
     a_mean_is_its_numerator_over_its_denominator(result, rows)
-    for name in world.given["by"]:
+    for name in world.options["by"]:
         assert added(rows, name) == pytest.approx(added(rows, "all"), rel=1e-12, nan_ok=True)
 
 
@@ -80,12 +80,12 @@ def _in_range(measure: Measure, row: Row, world: World, spec: Spec) -> bool:
             low is None or value >= low - slack,
             high is None or value <= high + slack,
         )
-        return world.given.get("duplicate_rankings") == "count" or (is_above and is_below)
+        return world.options.get("duplicate_rankings") == "count" or (is_above and is_below)
     rel = measure.setting("rel") or 1
     relevant = world.relevant(row["query_id"], row.get("metric_date"), rel)
     told = measure.metric.range
     whole = told in WHOLE and spec.settings(measure)["ties"] != "average"
-    if world.given.get("duplicate_rankings") == "count":  # that is the point of it
+    if world.options.get("duplicate_rankings") == "count":  # that is the point of it
         return value >= 0 or told == "any number"
     return RANGES[told](value, relevant) and (not whole or value == int(value))
 
@@ -128,8 +128,8 @@ def test_with_one_relevant_item_hit_rate_is_recall(
     database: duckdb.DuckDBPyConnection, world: World, k: int, rel: float
 ) -> None:
     asked = [f"hit(rel={rel})@{k}", f"recall(rel={rel}, recall_denominator=r)@{k}"]
-    given = {**world.given, "average_over": "labels"}
-    result = replace(world, metrics=asked, given=given).evaluated(database)
+    given = {**world.options, "average_over": "labels"}
+    result = replace(world, metrics=asked, options=given).evaluated(database)
     hit, recall = (result.spec.measure(text).column for text in asked)
     for row in result.per_query().to_pylist():
         if world.relevant(row["query_id"], row.get("metric_date"), rel) == 1:
