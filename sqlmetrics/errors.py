@@ -243,7 +243,7 @@ def unknown(kind: str, given_name: object, known_names: Iterable[str]) -> str:
     "unknown system 'control'; did you mean 'control '? known: 'control ', treatment"
     """
     names = sorted(str(name) for name in known_names if name is not None)
-    seen_names = (name if name.strip() == name else repr(name) for name in names)
+    seen_names = (name if name and name.strip() == name else repr(name) for name in names)
     return (
         f"unknown {kind} {given_name!r}{did_you_mean(given_name, names) or ';'} "
         f"known: {', '.join(seen_names)}"

@@ -12,7 +12,7 @@ from sqlmetrics.catalog.option import plain
 from sqlmetrics.comparison.page.content import Words, number, signed
 from sqlmetrics.comparison.page.picture import Chart, Picture, rows_left_out, systems_left_out
 from sqlmetrics.plan.summary import ALL
-from sqlmetrics.tables.table import Table, many, metric_value, printable
+from sqlmetrics.tables.table import Table, many, metric_value, printable, value_text
 from sqlmetrics.tables.tabular import Block, Kinds, Row, Tabular
 
 if TYPE_CHECKING:
@@ -667,7 +667,7 @@ def _segment_tables(judge: str, other: str, segments: list[Row]) -> Iterator[Tab
     other_segments = [row for row in segments if row["segment_name"] not in (ALL, "system")]
     other_segments.sort(key=lambda row: row["agreement"])
     rows = [
-        [row["segment_name"], printable(row["segment_value"]), *_cells(row, _NUMBERS)]
+        [row["segment_name"], value_text(row["segment_value"]), *_cells(row, _NUMBERS)]
         for row in other_segments[:MOST_SHOWN]
     ]
     n_more = len(other_segments) - MOST_SHOWN

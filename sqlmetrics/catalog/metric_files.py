@@ -633,9 +633,13 @@ def _column_problems(header: Mapping[str, Any]) -> Iterator[str]:
     named = [(table, *pair) for table in TABLES for pair in header.get(table, {}).items()]
     names = [*COLUMNS.get(over, ()), *(name for _, name, _ in named)]
     for table, column, kind in named:
-        is_taken = names.count(column) > 1
-        if not re.fullmatch(r"[a-z_]\w*", column, re.ASCII) or is_taken:
-            yield f"{table}: {_shown(column)} must be a column of the {table}, in plain letters"
+        if names.count(column) > 1:
+            yield f"{table}: {_shown(column)} is the name of another column of the SQL"
+        elif not re.fullmatch(r"[a-z_]\w*", column, re.ASCII):
+            yield (
+                f"{table}: {_shown(column)} must begin with a small letter and have no marks or "
+                f"accents; select the column by such a name in the sql of the {table}"
+            )
         elif kind not in (kinds := (*COLUMN_KINDS, *[AGE] * (table == "items"))):
             yield f"{table}: {column}: {unknown('kind', kind, kinds)}"
         elif over not in TABLES[table]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import date, timedelta
 from typing import Any, ClassVar
 
+from sqlmetrics.catalog.measure import metric_texts
 from sqlmetrics.comparison.breakdown import items_query, of_queries
 from sqlmetrics.comparison.compare import asked_plan
 from sqlmetrics.comparison.options import Options
@@ -149,8 +150,7 @@ def explain_query(
     end = None if chosen_day in (None, date.max) else chosen_day + timedelta(1)
     days = None if chosen_day is None else Days(start=chosen_day, end=end)
     names = (systems,) if isinstance(systems, str) else tuple(systems)
-    metric_texts = (metrics,) if isinstance(metrics, str) else tuple(metrics)
-    options = Options(metrics=metric_texts, days=days)
+    options = Options(metrics=metric_texts(metrics), days=days)
     inputs = Inputs(spec, None, {})
     with (
         inputs.opened(connect(connection)) as engine,

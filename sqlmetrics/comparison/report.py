@@ -32,6 +32,7 @@ from sqlmetrics.tables.table import (
     printable,
     probability,
     segment_cell,
+    value_text,
 )
 from sqlmetrics.tables.tabular import ArrowTables, Kinds, Row, Tabular, arrow_tables
 
@@ -130,7 +131,7 @@ def segment_text(row: Row) -> str:
     """The segment of a row, like `country=DE`; empty for all queries."""
     if row["segment_name"] == "all":
         return ""
-    return f"{row['segment_name']}={row['segment_value']}"
+    return f"{row['segment_name']}={value_text(row['segment_value'])}"
 
 
 def of_segment(name: str, value: str) -> str:
@@ -165,7 +166,7 @@ def farthest(rows: Sequence[Row]) -> Row | None:
 
 def segment_of(row: Row) -> str:
     """A slice as people read it."""
-    return f"{row['segment_name']} = {row['segment_value']}"
+    return f"{row['segment_name']} = {value_text(row['segment_value'])}"
 
 
 def worst_slices(rows: Sequence[Row]) -> Iterator[Row]:
@@ -558,7 +559,7 @@ def _contribution(row: Row, *, mix: bool) -> list[str]:
         n, share = f"{row['n_baseline']:,}, {n}", f"{100 * row['baseline_share']:.0f} %, {share}"
     return [
         printable(row["metric"]),
-        printable(row["segment_value"]),
+        value_text(row["segment_value"]),
         n,
         share,
         *(signed(row[name]) for name in ("difference", "shrunk_difference")),

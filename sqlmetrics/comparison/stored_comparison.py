@@ -8,6 +8,7 @@ from datetime import date
 from typing import Any
 
 from sqlmetrics.catalog.dimension import SIGNS
+from sqlmetrics.catalog.measure import metric_texts
 from sqlmetrics.catalog.metric import at_cutoff
 from sqlmetrics.comparison import findings
 from sqlmetrics.comparison.options import Options
@@ -107,7 +108,7 @@ def compare_stored(
     zone = zone_of_days(spec)
     periods = periods_asked(dates, zone, days=start or end)
     options = Options(
-        metrics=(metrics,) if isinstance(metrics, str) else tuple(metrics),
+        metrics=metric_texts(metrics),
         days=days_between(start, end, zone),
         systems=(systems,) if isinstance(systems, str) else tuple(systems),
         baseline=baseline,

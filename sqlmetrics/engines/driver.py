@@ -162,6 +162,7 @@ class Driver(Statements):
         self._turn = _TURNS[id(connection)]
         self._undo = ExitStack()
         self._entered = 0
+        self._is_closed = False
 
     @classmethod
     def of(cls, connection: Any) -> Driver:
@@ -179,8 +180,15 @@ class Driver(Statements):
         try:
             with self._failing(""):
                 self._settle()
-        except BaseException:
+        except BaseException as error:
+            was_closed = self._is_closed
             self.__exit__()
+            if was_closed and isinstance(error, EngineError):
+                raise SpecError(
+                    "the database is closed: its with block has ended, or it was opened "
+                    "without one and a first call has used it; write `with sm.connect(...) "
+                    "as database:` around the calls"
+                ) from error
             raise
         return self
 
@@ -189,6 +197,7 @@ class Driver(Statements):
         try:
             if not self._entered:
                 self._undo.close()
+                self._is_closed = self._own
         finally:
             if not self._own:
                 self._turn.release()

@@ -22,7 +22,7 @@ from sqlmetrics.spec.mixture import OF_K
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.sql.relation import source_text
 from sqlmetrics.stats.estimate import INTERVAL
-from sqlmetrics.tables.table import Table, html_notes, many, printable, wrapped
+from sqlmetrics.tables.table import Table, html_notes, many, printable, value_text, wrapped
 from sqlmetrics.tables.tabular import Block, Kinds, Row, Tabular
 
 # The pictures of a sweep: a metric over the weights of runs, and the best variants.
@@ -459,7 +459,7 @@ class Sweep(Tabular):
 
     def _sentences(self, winner: Row) -> Iterator[str]:
         metric, segment = winner["metric"], winner["segment_name"]
-        of = "" if segment == ALL else f", {segment} {printable(winner['segment_value'])}"
+        of = "" if segment == ALL else f", {segment} {value_text(winner['segment_value'])}"
         best, n_variants = printable(winner["variant"]), winner["n_variants"]
         yield f"{metric}{of}: {best} is the best of {n_variants:,} variants"
         queries = many(winner["n_units"], "query", "queries")

@@ -126,7 +126,9 @@ def _together_stages(
     joins: Mapping[str, Sequence[str]] = NO_JOINS,
 ) -> list[Stage]:
     """The stages of days together: their sums, and the ratios of these."""
-    sums = {name: f"sum({name})" for name in ("numerator", "denominator", *_COUNTED)}
+    sums = {name: f"sum({name})" for name in ("numerator", "denominator")}
+    # sums of bigint are wider types, which tools read as floats or texts
+    sums |= {name: f"cast(sum({name}) as bigint)" for name in _COUNTED}
     sums |= {"first_date": "min(metric_date)", "last_date": "max(metric_date)"}
     has_all_sums = "count(sum_x2) = count(numerator)"  # without them no interval
     sums |= {

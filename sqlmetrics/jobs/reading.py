@@ -10,6 +10,7 @@ from itertools import islice, pairwise
 from typing import Any, ClassVar
 
 from sqlmetrics.catalog.dimension import RATIO, TOTAL, row_of
+from sqlmetrics.catalog.measure import metric_texts
 from sqlmetrics.catalog.metric import at_cutoff
 from sqlmetrics.engines.database import Database, connect
 from sqlmetrics.errors import NoDataError, SpecError, SqlmetricsError, unknown
@@ -23,7 +24,7 @@ from sqlmetrics.spec.reading import AnySpec, spec_of
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.sql.template import literal, relation
 from sqlmetrics.stats import CONFIDENCE
-from sqlmetrics.tables.table import Table, printable
+from sqlmetrics.tables.table import Table, printable, value_text
 from sqlmetrics.tables.tabular import Block, Row, Tabular
 
 # What a spec's fact table holds: its metrics, systems, segments and days, by their names.
@@ -162,6 +163,11 @@ class StoredTable:
         """Raise SpecError for a segment, or a value of it, that has no row."""
         if segment == ALL and value in (None, ALL):
             return
+        if segment == ALL:
+            raise SpecError(
+                f"the value {value!r} needs a segment, of which it is one; known: "
+                f"{', '.join(map(printable, self.segments)) or 'none'}"
+            )
         if segment not in self.segments:
             raise SpecError(unknown("segment", segment, (ALL, *self.segments)))
         if value is not None and value not in self.segments[segment]:
@@ -281,7 +287,7 @@ class StoredMetrics(Tabular):
             [
                 row["metric"],
                 printable(row["system"]),
-                ALL if row["segment_name"] == ALL else printable(row["segment_value"]),
+                ALL if row["segment_name"] == ALL else value_text(row["segment_value"]),
                 span_text(row["first_date"], row["last_date"]),
                 number_text(row["value"]),
                 interval_text(row),
@@ -353,12 +359,14 @@ def query_metrics(
     spec = spec_of(spec)
     if every and every not in EVERY:
         raise SpecError(unknown("period", every, EVERY))
+    if limit is not None and limit < 1:
+        raise SpecError(f"limit is how many rows at most, 1 or more, given {limit}")
     days = days_between(start, end, zone_of_days(spec))
     with connect(connection) as engine:
         table = StoredTable(spec, engine)
         table.check()
         names = (systems,) if isinstance(systems, str) else tuple(systems)
-        keys = table.metric_keys((metrics,) if isinstance(metrics, str) else tuple(metrics))
+        keys = table.metric_keys(metric_texts(metrics))
         table.check_systems(names)
         table.check_segment(segment, segment_value)
         stored_days = table.days_in(days)

@@ -459,6 +459,15 @@ def probability(p: float, level: float, decimals: int = 4) -> str:
     return next((text for text in texts if (float(text) < error) == (p < error)), repr(p))
 
 
+def value_text(value: object) -> str:
+    """The value of a segment to read, whole; `''` where it is the empty text.
+
+    >>> value_text("DE"), value_text(" DE"), value_text("")
+    ('DE', "' DE'", "''")
+    """
+    return printable(value) or repr(value)
+
+
 LONGEST_VALUE = 60
 """Longer values of segments are cut in tables for people; a hash at their end tells them apart."""
 
@@ -471,7 +480,7 @@ def segment_cell(name: str, value: str) -> str:
     >>> segment_cell("page", "https://shop.example.com/" + 100 * "x")
     'page=https://shop.example.com/xxxxxxxxxxxxxxxxxxxxxxxxxxxx…16488f'
     """
-    text = printable(value) or repr(value)
+    text = value_text(value)
     if len(text) > LONGEST_VALUE:
         hashed = hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:6]
         text = f"{text[: LONGEST_VALUE - 7]}…{hashed}"

@@ -172,6 +172,8 @@ def test_a_spec_is_validated_verified_run_and_checked(tmp_path: Path) -> None:
         assert (verdict.holds, verdict.value) == (False, 0.5)
         with pytest.raises(sm.SpecError, match="start is a date like"):
             sm.run(spec, shop, start="last week")
+    with pytest.raises(sm.SpecError, match=r"the database is closed: .* write `with sm.connect"):
+        sm.validate(spec, shop)
 
 
 SCORES = [("a", 2.0), ("b", 1.0)]

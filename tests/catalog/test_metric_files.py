@@ -77,7 +77,10 @@ HOSTILE = {
     GOOD.replace(
         "[[exam", '[labels]\nrank = "numer"\n[[exam'
     ): "labels: rank: unknown kind 'numer'",
-    GOOD.replace("[[exam", '[labels]\ngrade = "number"\n[[exam'): "must be a column of the labels",
+    GOOD.replace(
+        "[[exam", '[labels]\ngrade = "number"\n[[exam'
+    ): "is the name of another column of the SQL",
+    GOOD.replace("[[exam", '[labels]\nGrade = "number"\n[[exam'): "must begin with a small letter",
     RATIO.replace("[[exam", '[labels]\nx = "number"\n[[exam') + "{{ m.hits }}": "labels are for",
     GOOD.replace("{a = 3}", "{a = {revenue = 3}}"): "labels must be items with their grades",
     GOOD.replace(

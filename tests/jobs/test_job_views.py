@@ -122,6 +122,8 @@ def days_that_are_missing_are_told(done: Any) -> None:
     if done.name == "DuckDB":
         kinds = {*done.columns("metrics_status").values()}
         assert kinds == {"BIGINT", "DATE", "TIMESTAMP", "VARCHAR"}, "counts are no wider"
+        rolled_up = {*done.columns("metrics_rollup").values()}
+        assert rolled_up == {"BIGINT", "DATE", "DOUBLE", "INTEGER", "VARCHAR"}, "nor are sums"
     assert (row["n_missing_days"], row["n_metrics_with_holes"]) == (1, 0)
     assert (row["last_outcome"], row["n_metrics"]) == ("replaced", len(METRICS))
 

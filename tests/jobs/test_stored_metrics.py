@@ -95,7 +95,7 @@ def test_all_days_are_those_of_the_view() -> None:
 
 
 def test_what_is_not_added_up_is_said() -> None:
-    stored = sm.query_metrics(job(), shop(), ["auc", "num_ret"], systems="new", limit=1)
+    stored = sm.query_metrics(job(), shop(), "auc, num_ret", systems="new", limit=1)
     assert stored.is_cut
     assert stored.rows[0]["value"] is None
     assert "auc cannot be added up" in "".join(stored.notes)
@@ -107,6 +107,8 @@ WRONG: dict[str, tuple[Callable[..., Any], dict[str, Any], type[Exception], str]
     "metric": (sm.query_metrics, {"metrics": "ndgc@3"}, SpecError, "did you mean 'ndcg@3'"),
     "system": (sm.query_metrics, {"systems": "nwe"}, SpecError, "did you mean 'new'"),
     "segment": (sm.query_metrics, {"segment": "contry"}, SpecError, "did you mean 'country'"),
+    "value": (sm.query_metrics, {"segment_value": "DE"}, SpecError, "'DE' needs a segment"),
+    "limit": (sm.query_metrics, {"limit": 0}, SpecError, "1 or more, given 0"),
     "period": (sm.query_metrics, {"every": "weak"}, SpecError, "did you mean 'week'"),
     "days": (sm.query_metrics, {"start": "2027-01-01"}, NoDataError, "2026-01-01 to 2026-01-06"),
     "systems": (sm.compare_stored, {"systems": "nwe"}, SpecError, "did you mean 'new'"),

@@ -37,6 +37,7 @@ from sqlmetrics.spec.source import Source
 from sqlmetrics.sql.relation import source_text
 from sqlmetrics.sql.template import identifier
 from sqlmetrics.stats import NOISE
+from sqlmetrics.tables.table import value_text
 from sqlmetrics.tables.tabular import Row
 
 # The days of deploys, from a table, for marks on the pictures of days.
@@ -348,7 +349,7 @@ def _pooled(content: Content, rows: list[Row], *, by_slice: bool = False) -> Mea
     """Metrics or slices of each system, all days together."""
     groups: dict[tuple[str, str, str], list[Row]] = {}
     for row in rows:
-        slice_ = f"{row['segment_name']} = {row['segment_value']}"
+        slice_ = f"{row['segment_name']} = {value_text(row['segment_value'])}"
         label = slice_ if by_slice else at_cutoff(row["metric"], row["k"])
         name = str(row["segment_name"])
         groups.setdefault((label, name, str(row["system"])), []).append(row)

@@ -17,6 +17,7 @@ from sqlmetrics.comparison.page.picture import (
 )
 from sqlmetrics.comparison.report import coverage, p_value, segment_of
 from sqlmetrics.stats import NOISE, TIED
+from sqlmetrics.tables.table import value_text
 from sqlmetrics.tables.tabular import Row
 
 SHOWN_ROWS = 40
@@ -114,7 +115,7 @@ def _contribution(content: Content, words: Words, name: str, rows: Sequence[Row]
     way = content.directions.get(content.first, 1) or 1
     bars, sums, reached = [], [], 0.0
     for row in _with_others(rows, words):
-        label = f"{row['segment_value']} ({percent(row['share'])})"
+        label = f"{value_text(row['segment_value'])} ({percent(row['share'])})"
         begun = reached
         for part in ("rate", "mix"):
             kind = "better" if row[part] * way >= 0 else "worse"
@@ -132,7 +133,7 @@ def _contribution(content: Content, words: Words, name: str, rows: Sequence[Row]
     names = ["segment", "queries", "share", "before", "after", "rate", "mix", "contribution"]
     cells = [
         [
-            str(row["segment_value"]),
+            value_text(row["segment_value"]),
             words.n(row["n"]),
             percent(row["share"]),
             number(row["baseline_value"]),
@@ -262,7 +263,7 @@ def _shares(content: Content, rows: Sequence[Row], metric: str) -> dict[str, flo
 
 def _label(row: Row, shares: Mapping[str, float], *, is_one: bool) -> str:
     name = segment_of(row)
-    label = str(row["segment_value"]) if is_one else name
+    label = value_text(row["segment_value"]) if is_one else name
     return f"{label} ({percent(shares[name])})" if name in shares else label
 
 

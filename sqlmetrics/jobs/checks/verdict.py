@@ -46,7 +46,7 @@ from sqlmetrics.spec.days import Days, as_sql, day_of, today_in
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.spec.threshold import ALWAYS, EACH, PREVIOUS, Threshold
 from sqlmetrics.sql.template import literal, relation
-from sqlmetrics.tables.table import Table, printable
+from sqlmetrics.tables.table import Table, printable, value_text
 from sqlmetrics.tables.tabular import ArrowTables, Row, Tabular, arrow_tables, kinds_of
 
 FAIL_ON: Mapping[str, tuple[str, ...]] = {"failed": ("FAILED",), "warn": ("FAILED", "warn")}
@@ -400,7 +400,7 @@ class _Look:
                 str(threshold.metric),
                 HAS_ROW,
                 where,
-                "".join(f"{name}={value}" for name, value in threshold.segment.items()),
+                "".join(f"{name}={value_text(value)}" for name, value in threshold.segment.items()),
                 self.day,
                 None,
                 None,
@@ -505,7 +505,7 @@ class _Look:
     def _told(self, row: Row, threshold: Threshold) -> Verdict:
         """A verdict on a row, with what is still to be said left open."""
         segment = row["segment_name"]
-        where = "" if segment == ALL else f"{segment}={row['segment_value']}"
+        where = "" if segment == ALL else f"{segment}={value_text(row['segment_value'])}"
         base = self._other(row, threshold) if _compares(threshold) else None
         compared = base["value"] if base else None
         metric = str(threshold.metric)
