@@ -46,14 +46,14 @@ def new_lists(seed: int, names: Sequence[str]) -> list[Row]:
 
 def ordered(rows: Sequence[Row], system: str) -> dict[str, list[str]]:
     """List -> its items; equal scores go by item."""
-    made: dict[str, list[str]] = {}
-    for row in sorted(rows, key=lambda one: (-one["score"], one["item"])):
+    lists: dict[str, list[str]] = {}
+    for row in sorted(rows, key=lambda row: (-row["score"], row["item"])):
         if row["system"] == system:
-            made.setdefault(row["list"], []).append(row["item"])
-    return made
+            lists.setdefault(row["list"], []).append(row["item"])
+    return lists
 
 
-ASKED = ["dcg@3", "dcg", "precision@2", "recall@2", "sum_reciprocal_rank", "clicks@4"]
+ESTIMATE_METRICS = ["dcg@3", "dcg", "precision@2", "recall@2", "sum_reciprocal_rank", "clicks@4"]
 
 
 def bandit_log(seed: int) -> list[Row]:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 Row = Mapping[str, Any]
 
 
-class Told(NamedTuple):
+class ExpectedEstimate(NamedTuple):
     """An estimate; the rest as `Estimate` has it."""
 
     value: float | None
@@ -26,7 +26,7 @@ class Told(NamedTuple):
     n_clicks: int
 
 
-class How(NamedTuple):
+class Options(NamedTuple):
     """What is estimated, and how; a cutoff of 0 is none."""
 
     estimator: str
@@ -43,7 +43,7 @@ class Part(NamedTuple):
     naive: float = 0.0
     weight: float = 0.0
     clipped: float = 0.0
-    whole: float = 1.0
+    discount: float = 1.0
     unknown: float = 0.0
     clicks: int = 0
 
@@ -72,10 +72,10 @@ def of_lists(
     lists: Mapping[str, Sequence[str]],
     key: str,
     theta: Mapping[int, float],
-    how: How,
-) -> Told:
+    options: Options,
+) -> ExpectedEstimate:
     """The estimate of a metric of the new lists, by the request or the query that they are of."""
-    return told_of(requests_of(log, lists, key, theta, how).values(), how)
+    return estimate_of(requests_of(log, lists, key, theta, options).values(), options)
 
 
 def requests_of(
@@ -83,55 +83,61 @@ def requests_of(
     lists: Mapping[str, Sequence[str]],
     key: str,
     theta: Mapping[int, float],
-    how: How,
+    options: Options,
 ) -> dict[str, Unit]:
     """What each request adds that has a new list."""
-    metric = how.metric
+    metric = options.metric
     log = [row for row in log if row["position"] in theta]
-    rate, known = _pair_rates(log, theta, how.prior)
+    rate, looked = _pair_rates(log, theta, options.prior)
     requests: dict[str, list[Row]] = defaultdict(list)
     for row in log:
         requests[row["request"]].append(row)
-    made = {}
+    units = {}
     for request, rows in requests.items():
         query, user, of = rows[0]["query"], rows[0]["user"], lists.get(rows[0][key])
         if of is None:
             continue
         cluster = ("user", user) if user is not None else ("request", request)
-        there = {row["item"]: row for row in rows}
+        rows_by_item = {row["item"]: row for row in rows}
         parts = []
-        for rank, item in enumerate(of[: how.k or None], 1):
-            d = DISCOUNTS[metric](rank, how.k, theta)
-            q, is_known = rate(query, item), (query, item) in known
-            part = _item(there.get(item), d, q, theta, how, is_known=is_known)
+        for rank, item in enumerate(of[: options.k or None], 1):
+            d = DISCOUNTS[metric](rank, options.k, theta)
+            q, is_logged = rate(query, item), (query, item) in looked
+            part = _item(rows_by_item.get(item), d, q, theta, options, is_logged=is_logged)
             if metric == "clicks":
                 part = part._replace(naive=part.clicks)
             parts.append(part)
         w = naive_w = 1.0
-        if how.estimator == "snips" or metric == "recall":
-            most = how.clip if how.estimator == "clipped_ips" else math.inf
+        if options.estimator == "snips" or metric == "recall":
+            most = options.clip if options.estimator == "clipped_ips" else math.inf
             w = sum(r["clicked"] * min(1 / theta[r["position"]], most) for r in rows)
             naive_w = sum(row["clicked"] for row in rows)
-        made[request] = Unit(cluster, sum(part.x for part in parts), w, parts, naive_w)
-    return made
+        units[request] = Unit(cluster, sum(part.x for part in parts), w, parts, naive_w)
+    return units
 
 
 def _item(
-    row: Row | None, d: float, q: float, theta: Mapping[int, float], how: How, *, is_known: bool
+    row: Row | None,
+    d: float,
+    q: float,
+    theta: Mapping[int, float],
+    options: Options,
+    *,
+    is_logged: bool,
 ) -> Part:
     """An item of a new list, in a request that did or did not show it."""
     if row is None:
-        if how.estimator == "dr":
-            return Part(d * q, whole=d, unknown=0.0 if is_known else d)
-        return Part(0.0, whole=d, unknown=d)
+        if options.estimator == "dr":
+            return Part(d * q, discount=d, unknown=0.0 if is_logged else d)
+        return Part(0.0, discount=d, unknown=d)
     at, c = theta[row["position"]], row["clicked"]
-    most = min(1 / at, how.clip)
+    most = min(1 / at, options.clip)
     x = {
         "ips": c / at,
         "snips": c / at,
         "clipped_ips": c * most,
         "dr": q + most * (c - at * q),
-    }[how.estimator]
+    }[options.estimator]
     return Part(d * x, d * c, d * c / at, d * c * most, d, 0.0, c)
 
 
@@ -148,59 +154,71 @@ def _pair_rates(
 
     def rate(query: str | None, item: str) -> float:
         pair = query, item
-        known = pair in looked and query is not None
-        return (clicks[pair] + prior * mean) / (looked[pair] + prior) if known else mean
+        is_logged = pair in looked and query is not None
+        return (clicks[pair] + prior * mean) / (looked[pair] + prior) if is_logged else mean
 
     return rate, looked
 
 
 def of_policy(
-    log: Sequence[Row], chance: Callable[[str, int], float], choices: Sequence[str], how: How
-) -> Told:
+    log: Sequence[Row],
+    chance: Callable[[str, int], float],
+    choices: Sequence[str],
+    options: Options,
+) -> ExpectedEstimate:
     """The estimate of the clicks an impression of a policy, which has the chance of its choices."""
-    return told_of(impressions_of(log, chance, choices, how), how)
+    return estimate_of(impressions_of(log, chance, choices, options), options)
 
 
 def impressions_of(
-    log: Sequence[Row], chance: Callable[[str, int], float], choices: Sequence[str], how: How
+    log: Sequence[Row],
+    chance: Callable[[str, int], float],
+    choices: Sequence[str],
+    options: Options,
 ) -> list[Unit]:
     """What each impression adds."""
     clicks: Counter[Any] = Counter()
-    shown: Counter[Any] = Counter()
+    impressions: Counter[Any] = Counter()
     for row in log:
         clicks[row["item"], row["position"]] += row["clicked"]
-        shown[row["item"], row["position"]] += 1
+        impressions[row["item"], row["position"]] += 1
     mean = clicks.total() / len(log)
 
     def rate(item: str, position: int) -> float:
         pair = item, position
-        known = pair in shown
-        return (clicks[pair] + how.prior * mean) / (shown[pair] + how.prior) if known else mean
+        is_logged = pair in impressions
+        return (
+            (clicks[pair] + options.prior * mean) / (impressions[pair] + options.prior)
+            if is_logged
+            else mean
+        )
 
-    made = []
+    units = []
     for row in log:
         item, position, c = row["item"], row["position"], row["clicked"]
         w = chance(item, position) / row["score"]
-        kept = min(w, how.clip)
-        model = sum(chance(one, position) * rate(one, position) for one in choices)
+        kept = min(w, options.clip)
+        model = sum(chance(choice, position) * rate(choice, position) for choice in choices)
         x = {
             "ips": w * c,
             "snips": w * c,
             "clipped_ips": kept * c,
             "dr": model + kept * (c - rate(item, position)),
-        }[how.estimator]
-        unknown = sum(chance(one, position) for one in choices if (one, position) not in shown)
+        }[options.estimator]
+        unknown = sum(
+            chance(choice, position) for choice in choices if (choice, position) not in impressions
+        )
         cluster = row["user"] or ("request", row["request"])
         part = Part(x, c, w, kept, 1.0, unknown, c)
-        made.append(Unit(cluster, x, w if how.estimator == "snips" else 1.0, [part]))
-    return made
+        units.append(Unit(cluster, x, w if options.estimator == "snips" else 1.0, [part]))
+    return units
 
 
 def whole_lists_of(
     log: Sequence[Row],
     lists: Mapping[str, Sequence[str]],
     key: str,
-    how: How,
+    options: Options,
     depth: int | None = None,
 ) -> dict[str, Unit]:
     """What each request adds that has a new list, weighed by the chance of the list it was shown.
@@ -208,9 +226,9 @@ def whole_lists_of(
     Rows have `list_score`, the chance of the list, of its first `depth` items.
     """
     requests: dict[str, list[Row]] = defaultdict(list)
-    for row in sorted(log, key=lambda one: one["position"]):
+    for row in sorted(log, key=lambda row: row["position"]):
         requests[row["request"]].append(row)
-    made = {}
+    units = {}
     for request, rows in requests.items():
         of = lists.get(rows[0][key])
         if of is None:
@@ -218,38 +236,38 @@ def whole_lists_of(
         first = [row["item"] for row in rows][:depth]
         w = 1 / rows[0]["list_score"] if list(of)[: len(first)] == first else 0.0
         ranks = [row["position"] for row in rows if row["clicked"]]
-        near = [rank for rank in ranks if not how.k or rank <= how.k]
-        y = float(bool(near)) if how.metric == "hit" else 1 / near[0] if near else 0.0
-        kept = min(w, how.clip)
-        x = (kept if how.estimator == "clipped_ips" else w) * y
+        near = [rank for rank in ranks if not options.k or rank <= options.k]
+        y = float(bool(near)) if options.metric == "hit" else 1 / near[0] if near else 0.0
+        kept = min(w, options.clip)
+        x = (kept if options.estimator == "clipped_ips" else w) * y
         part = Part(x, y, w, kept, 1.0, 0.0, int(w > 0 and bool(near)))
         user = rows[0]["user"]
         cluster = ("user", user) if user is not None else ("request", request)
-        made[request] = Unit(cluster, x, w if how.estimator == "snips" else 1.0, [part])
-    return made
+        units[request] = Unit(cluster, x, w if options.estimator == "snips" else 1.0, [part])
+    return units
 
 
-def told_of(units: Iterable[Unit], how: How) -> Told:
+def estimate_of(units: Iterable[Unit], options: Options) -> ExpectedEstimate:
     """The estimate over some requests, or impressions."""
     units = [*units]
     parts = [part for unit in units for part in unit.parts]
     naive_w = sum(unit.naive_w for unit in units)
-    weight, clipped, whole = (
-        sum(getattr(part, name) for part in parts) for name in ("weight", "clipped", "whole")
+    weight, clipped, discount = (
+        sum(getattr(part, name) for part in parts) for name in ("weight", "clipped", "discount")
     )
-    is_whole = how.estimator in ("ips", "snips")
-    return Told(
+    is_unclipped = options.estimator in ("ips", "snips")
+    return ExpectedEstimate(
         *_ratio(*_clusters(units)),
         sum(part.naive for part in parts) / naive_w if naive_w else None,
-        _ess(part.weight if is_whole else part.clipped for part in parts),
+        _ess(part.weight if is_unclipped else part.clipped for part in parts),
         1 - clipped / weight if weight else 0.0,
-        sum(part.unknown for part in parts) / whole,
+        sum(part.unknown for part in parts) / discount,
         sum(part.clicks for part in parts),
     )
 
 
-def _ess(given: Iterable[float]) -> float:
-    weights = list(given)
+def _ess(part_weights: Iterable[float]) -> float:
+    weights = list(part_weights)
     squares = sum(w * w for w in weights)
     return sum(weights) ** 2 / squares if squares else 0.0
 
@@ -283,24 +301,26 @@ def difference(units: Iterable[Unit], of_baseline: Iterable[Unit]) -> Difference
     ratios = [sum(xs.values()) / sum(ws.values()) for xs, ws in sides]
     moved: dict[Any, float] = defaultdict(float)
     for sign, ratio, (xs, ws) in zip((1, -1), ratios, sides, strict=True):
-        n, whole = len(ws), sum(ws.values())
-        for one in ws:
-            moved[one] += sign * (xs[one] - ratio * ws[one]) / whole * math.sqrt(n / (n - 1))
+        n, total = len(ws), sum(ws.values())
+        for cluster in ws:
+            moved[cluster] += (
+                sign * (xs[cluster] - ratio * ws[cluster]) / total * math.sqrt(n / (n - 1))
+            )
     groups: dict[Any, list[float]] = defaultdict(list)
-    for one, by in moved.items():
-        groups[one in sides[0][1], one in sides[1][1]].append(by * by)
+    for cluster, change in moved.items():
+        groups[cluster in sides[0][1], cluster in sides[1][1]].append(change * change)
     variance = sum(map(sum, groups.values()))
-    least = sum(sum(own) ** 2 / max(1, len(own) - 1) for own in groups.values())
+    least = sum(sum(squares) ** 2 / max(1, len(squares) - 1) for squares in groups.values())
     return Difference(*ratios, math.sqrt(variance), variance**2 / least)
 
 
 def _ratio(xs: Mapping[Any, float], ws: Mapping[Any, float]) -> tuple[float | None, float | None]:
     """A ratio of sums over clusters, and its standard error by the delta method."""
-    whole, n = sum(ws.values()), len(ws)
-    if not whole:
+    total, n = sum(ws.values()), len(ws)
+    if not total:
         return None, None
-    ratio = sum(xs.values()) / whole
+    ratio = sum(xs.values()) / total
     if n < 2:
         return ratio, None
-    squares = sum((xs[one] - ratio * ws[one]) ** 2 for one in ws)
-    return ratio, math.sqrt(squares * n / (n - 1)) / whole
+    squares = sum((xs[cluster] - ratio * ws[cluster]) ** 2 for cluster in ws)
+    return ratio, math.sqrt(squares * n / (n - 1)) / total

@@ -32,8 +32,8 @@ class Experiment(NamedTuple):
 def balanced_merge(first: Sequence[Any], second: Sequence[Any], length: int) -> list[Any]:
     """The lists by turns, without what is there already (Joachims 2002)."""
     merged: list[Any] = []
-    for one, other in zip(first, second, strict=True):
-        for item in (one, other):
+    for first_item, second_item in zip(first, second, strict=True):
+        for item in (first_item, second_item):
             if item not in merged:
                 merged.append(item)
     return merged[:length]
@@ -47,18 +47,20 @@ def team_draft(
     while len(picked) < length:
         round_of = [(first, SYSTEM), (second, BASELINE)]
         for items, team in round_of if draw.random() < 0.5 else round_of[::-1]:
-            left = [item for item in items if item not in {one for one, _ in picked}]
-            if left and len(picked) < length:
-                picked.append((left[0], team))
+            remaining = [
+                item for item in items if item not in {picked_item for picked_item, _ in picked}
+            ]
+            if remaining and len(picked) < length:
+                picked.append((remaining[0], team))
     return picked
 
 
 def whole_down_to(a: Sequence[Any], b: Sequence[Any], length: int) -> int:
     """Down to which rank both lists are shown, whoever begins."""
     merges = balanced_merge(a, b, length), balanced_merge(b, a, length)
-    shown = set(merges[0]) & set(merges[1])
+    common = set(merges[0]) & set(merges[1])
     k = 0
-    while k < len(a) and {a[k], b[k]} <= shown:
+    while k < len(a) and {a[k], b[k]} <= common:
         k += 1
     return k
 
@@ -89,10 +91,12 @@ def experiment(
     draw = np.random.default_rng(seed)
     page, looks = len(theta), np.asarray(theta)
     attractiveness = draw.beta(1.2, 2.8, (queries, 2 * page))
-    both, *own = draw.normal(0, 1, (3, *attractiveness.shape))
+    shared_noise, *system_noise = draw.normal(0, 1, (3, *attractiveness.shape))
     lists = {}
     for number, (system, noise) in enumerate(((BASELINE, 0.5), (SYSTEM, 0.5 - gap))):
-        errors = noise * (np.sqrt(shared) * both + np.sqrt(1 - shared) * own[number])
+        errors = noise * (
+            np.sqrt(shared) * shared_noise + np.sqrt(1 - shared) * system_noise[number]
+        )
         lists[system] = np.argsort(errors - attractiveness)[:, :page]
     old, new = (lists[name].tolist() for name in (BASELINE, SYSTEM))
     query = draw.integers(queries, size=requests)
@@ -100,15 +104,15 @@ def experiment(
     rows: dict[str, list[Any]] = {name: [] for name in ("item", "position", "team")}
     for q in query:
         if method in ("a", "b"):
-            shown = [(item, "") for item in (old if method == "a" else new)[q]]
+            picks = [(item, "") for item in (old if method == "a" else new)[q]]
         elif method == "balanced":
             pair = (new[q], old[q]) if draw.random() < 0.5 else (old[q], new[q])
-            shown = [(item, "") for item in balanced_merge(*pair, page)]
+            picks = [(item, "") for item in balanced_merge(*pair, page)]
         else:
-            shown = team_draft(new[q], old[q], page, draw)
-        rows["item"] += [item for item, _ in shown]
-        rows["team"] += [team for _, team in shown]
-        rows["position"] += range(1, len(shown) + 1)
+            picks = team_draft(new[q], old[q], page, draw)
+        rows["item"] += [item for item, _ in picks]
+        rows["team"] += [team for _, team in picks]
+        rows["position"] += range(1, len(picks) + 1)
     counts = np.full(requests, page)
     of = np.repeat(np.arange(requests), counts)
     chance = looks[np.array(rows["position"]) - 1] * attractiveness[query[of], rows["item"]]
@@ -126,12 +130,12 @@ def experiment(
     of_queries = [
         [
             float((looks[:k] * attractiveness[q, lists[name][q][:k]]).sum())
-            for q, k in enumerate(depths if whole else [page] * queries)
+            for q, k in enumerate(depths if within_depths else [page] * queries)
         ]
-        for whole in (True, False)
+        for within_depths in (True, False)
         for name in (BASELINE, SYSTEM)
     ]
-    values = [np.array(one)[query].mean() for one in of_queries]
+    values = [np.array(query_clicks)[query].mean() for query_clicks in of_queries]
     return Experiment(
         log, _rankings(query, lists, page), values[1] - values[0], values[3] - values[2]
     )

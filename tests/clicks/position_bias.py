@@ -87,8 +87,8 @@ def simulated_log(
     looked_at = draw.random(items.shape) < np.asarray(propensities)
     satisfies = draw.random(items.shape) < satisfaction[query[:, None], items]
     is_cascade = draw.random(requests) < cascade
-    left = np.cumsum(attracts & satisfies, axis=1) - (attracts & satisfies) > 0
-    clicked = np.where(is_cascade[:, None], attracts & ~left, looked_at & (attracts | trusted))
+    stopped = np.cumsum(attracts & satisfies, axis=1) - (attracts & satisfies) > 0
+    clicked = np.where(is_cascade[:, None], attracts & ~stopped, looked_at & (attracts | trusted))
 
     users = max(requests // REQUESTS_A_USER, 1)
     user = draw.integers(users, size=requests)

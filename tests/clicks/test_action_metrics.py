@@ -20,14 +20,14 @@ START = datetime(2026, 1, 1, 10)
 SHOWN = [
     {
         "request_id": f"r{r}",
-        "item_id": f"i{place}",
-        "position": place,
+        "item_id": f"i{position}",
+        "position": position,
         "system": "AB"[r % 2],
         "user_id": f"u{r % 4}",
         "at": START + timedelta(days=r // 4),
     }
     for r in range(8)
-    for place in range(1, 5)
+    for position in range(1, 5)
 ]
 """Eight requests of four users in two days; two systems."""
 
@@ -98,7 +98,7 @@ def test_any_action_of_the_log_has_a_rate_and_a_mean_amount(name: str, servers: 
             engine.load(table, rows)
         try:
             once = sums(spec_of(), Database(engine))
-            each = sums(spec_of(cleaning={"deduplicate": False}), Database(engine))
+            repeated = sums(spec_of(cleaning={"deduplicate": False}), Database(engine))
         finally:
             for table in tables():
                 engine.execute(f"drop table {table}")
@@ -106,8 +106,8 @@ def test_any_action_of_the_log_has_a_rate_and_a_mean_amount(name: str, servers: 
     assert once["B", METRICS[0]] == (0, 4)
     assert once["A", METRICS[1]] == (7 + 2 + 30, 2)
     assert once["B", METRICS[2]] == (10, 2)
-    assert each["A", METRICS[1]] == (5 + 7 + 2 + 30, 2)
-    assert {key: pair for key, pair in each.items() if key != ("A", METRICS[1])} == {
+    assert repeated["A", METRICS[1]] == (5 + 7 + 2 + 30, 2)
+    assert {key: pair for key, pair in repeated.items() if key != ("A", METRICS[1])} == {
         key: pair for key, pair in once.items() if key != ("A", METRICS[1])
     }
 
@@ -115,13 +115,13 @@ def test_any_action_of_the_log_has_a_rate_and_a_mean_amount(name: str, servers: 
 @by_turns(2)
 def test_a_metric_of_an_action_changes_no_other_number() -> None:
     """Not who is a bot, what was looked at, which items have a label, nor what is a click."""
-    others = ["ctr", "judged@4", "mrr", "abandonment", "purchases"]
+    metrics = ["ctr", "judged@4", "mrr", "abandonment", "purchases"]
     with connect() as engine:
         for table, rows in tables().items():
             engine.load(table, rows)
         for cleaning in ({}, CLEANING):
-            alone = sums(spec_of(others, cleaning=cleaning), engine)
-            beside = sums(spec_of([*others, *METRICS], cleaning=cleaning), engine)
+            alone = sums(spec_of(metrics, cleaning=cleaning), engine)
+            beside = sums(spec_of([*metrics, *METRICS], cleaning=cleaning), engine)
             assert {key: pair for key, pair in beside.items() if key in alone} == alone
         result = sm.evaluate_clicks(spec_of(), engine)
         assert result.rows["Add to cart"] == (5, 4)
@@ -140,8 +140,8 @@ def test_jobs_comparisons_and_experiments_take_them(tmp_path: Path) -> None:
         assert (row["value"], row["baseline_value"]) == (0, 0.5)
         split = {"variants": ["A", "B"], "control": "A"}
         primary = "action_rate(Add to cart, better=higher)"
-        shown = spec_of(["ctr"], experiment=split | {"primary": primary})
-        (metric,) = sm.experiment(shown, engine).metrics
+        experiment_spec = spec_of(["ctr"], experiment=split | {"primary": primary})
+        (metric,) = sm.experiment(experiment_spec, engine).metrics
         assert (metric.metric, metric.value) == (primary, 0)
     with pytest.raises(sm.SpecError, match=r"write mean_amount\(refund, better=higher\), or lower"):
         spec_of(["ctr"], experiment=split | {"primary": "mean_amount(refund)"})

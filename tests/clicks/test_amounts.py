@@ -51,13 +51,13 @@ DONE = [
 ]
 
 
-def spec_of(done: list[dict[str, Any]], metrics: Any = METRICS, **clicks: Any) -> sm.Spec:
+def spec_of(event_rows: list[dict[str, Any]], metrics: Any = METRICS, **clicks: Any) -> sm.Spec:
     """The spec of the log; the last event is of an item that was not shown."""
     columns = {"system": "system", "user": "user_id"}
     tables: dict[str, Any] = {
         "impressions": {"data": pa.Table.from_pylist(SHOWN), "columns": columns},
         "events": {
-            "data": pa.Table.from_pylist(done),
+            "data": pa.Table.from_pylist(event_rows),
             "columns": {"amount": "paid", "currency": "currency"},
         },
     }
@@ -67,10 +67,10 @@ def spec_of(done: list[dict[str, Any]], metrics: Any = METRICS, **clicks: Any) -
 
 def values(spec: sm.Spec, connection: Any = None) -> dict[str, dict[str, float | None]]:
     """System -> metric -> its value."""
-    found: dict[str, dict[str, float | None]] = {"A": {}, "B": {}}
+    systems: dict[str, dict[str, float | None]] = {"A": {}, "B": {}}
     for row in sm.evaluate_clicks(spec, connection).online().to_pylist():
-        found[row["system"]][row["metric"]] = row["value"]
-    return found
+        systems[row["system"]][row["metric"]] = row["value"]
+    return systems
 
 
 A = {"revenue_per_request": 25.5 / 3, "average_order_value": 25.5, "conversion_rate": 1 / 3}
@@ -104,15 +104,15 @@ def test_a_wide_log_has_amounts_too() -> None:
 
 
 def test_currencies_do_not_add_up() -> None:
-    done = [*DONE, event(4, "a", "purchase", 7.0, "USD")]
+    event_rows = [*DONE, event(4, "a", "purchase", 7.0, "USD")]
     counts = r"events: amounts are in 2 currencies, which do not add up: EUR 6, USD 1"
     with pytest.raises(sm.InputError, match=counts):
-        sm.evaluate_clicks(spec_of(done))
-    log = spec_of(done).clicks
+        sm.evaluate_clicks(spec_of(event_rows))
+    log = spec_of(event_rows).clicks
     assert log is not None
     assert log.events is not None
     kept = log.events.model_copy(update={"where": "currency = 'EUR'"})
-    assert values(spec_of(done, events=kept))["A"] == pytest.approx(A)
+    assert values(spec_of(event_rows, events=kept))["A"] == pytest.approx(A)
 
 
 def test_what_amounts_need_is_told(tmp_path: Path) -> None:

@@ -41,34 +41,36 @@ LOGS: dict[str, dict[str, Any]] = {
 def tables() -> dict[str, pa.Table]:
     """The log, and what a ranker gave for its requests."""
     log, chance = click_log(1), random.Random(3)
-    shown = {(row["request_id"], row["item_id"]) for row in log["impressions"].to_pylist()}
-    given = [
+    pairs = {(row["request_id"], row["item_id"]) for row in log["impressions"].to_pylist()}
+    ranked = [
         {"request_id": request, "item_id": item, "score": float(chance.randrange(5))}
-        for request, item in sorted(shown)
+        for request, item in sorted(pairs)
     ]
-    return {**log, "ranked_lists": pa.Table.from_pylist(given)}
+    return {**log, "ranked_lists": pa.Table.from_pylist(ranked)}
 
 
-def told(engine: Any, name: str) -> Mapping[Any, Any]:
+def log_outputs(engine: Any, name: str) -> Mapping[Any, Any]:
     """The numbers of each metric, the judgments and the reports."""
     spec = sm.Spec(name="log", clicks=CLICK_JOB | LOGS[name], metrics=METRICS)
     assert spec.clicks is not None
     result = evaluate_clicks(spec, engine, confidence=0.95)
-    found: dict[Any, Any] = {
+    outputs: dict[Any, Any] = {
         tuple(str(row[key]) for key in KEY): [row[name] for name in OWN]
         for row in result.facts().to_pylist()
     }
-    found |= {"cleaning": result.cleaning(), "findings": result.findings}
+    outputs |= {"cleaning": result.cleaning(), "findings": result.findings}
     with connect(engine) as opened, cleaned_log(spec.clicks, opened) as log:
-        found["depth"] = repr(depth(log))
+        outputs["depth"] = repr(depth(log))
         curve = PropensityCurve.given({1: 1.0, 2: 0.5})
         for fit in click_models(log, curve=curve).fits:
-            numbers = [(one.log_likelihood, one.perplexity) for one in fit.by_position]
-            found["models", fit.model] = [value for pair in numbers for value in pair]
-        found["soundness"] = repr(soundness(log, ranked=spec.clicks.ranked))
+            numbers = [
+                (position.log_likelihood, position.perplexity) for position in fit.by_position
+            ]
+            outputs["models", fit.model] = [value for pair in numbers for value in pair]
+        outputs["soundness"] = repr(soundness(log, ranked=spec.clicks.ranked))
         for row in log.judgments().to_pylist() if spec.clicks.labels.pools else ():
-            found[row.pop("query_text"), row.pop("item_id")] = list(row.values())
-    return found
+            outputs[row.pop("query_text"), row.pop("item_id")] = list(row.values())
+    return outputs
 
 
 def near(value: Any) -> Any:
@@ -80,10 +82,10 @@ def near(value: Any) -> Any:
 
 @cache
 def wanted(name: str) -> Mapping[Any, Any]:
-    with connect() as own:
+    with connect() as engine:
         for table, rows in tables().items():
-            own.load(table, rows)
-        return told(own, name)
+            engine.load(table, rows)
+        return log_outputs(engine, name)
 
 
 @pytest.mark.parametrize("name", LOGS)
@@ -93,10 +95,10 @@ def test_every_database_tells_the_same(writer: str, name: str, servers: Any) -> 
         for table, rows in tables().items():
             engine.load(table, rows)
         try:
-            found = told(engine, name)
+            outputs = log_outputs(engine, name)
         finally:
             for table in (*CLICK_TABLES, "ranked_lists"):
                 engine.execute(f"drop table {table}")
-    assert found.keys() == wanted(name).keys()
+    assert outputs.keys() == wanted(name).keys()
     for key, value in wanted(name).items():
-        assert found[key] == near(value), key
+        assert outputs[key] == near(value), key

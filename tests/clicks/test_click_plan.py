@@ -34,19 +34,19 @@ def log(chance: random.Random, amiss: float) -> dict[str, pa.Table]:
         items = chance.sample("abcdefgh", chance.randint(1, 6))
         system, country = chance.choice(["new", "old"]), chance.choice(["NL", None])
         start = chance.choice([1, 1, 4])
-        own = [
+        rows = [
             {
                 "request_id": request,
                 "item_id": item,
-                "position": place,
+                "position": position,
                 "system": system,
                 "shown_at": at,
                 "country": country,
             }
-            for place, item in enumerate(items, start)
+            for position, item in enumerate(items, start)
         ]
         if chance.random() < amiss:
-            row, other = chance.choice(own), chance.choice(own)
+            row, other = chance.choice(rows), chance.choice(rows)
             change = chance.choice(
                 [
                     {"item_id": other["item_id"]},
@@ -59,7 +59,7 @@ def log(chance: random.Random, amiss: float) -> dict[str, pa.Table]:
                 ]
             )
             row.update(change)
-        impressions += own
+        impressions += rows
         for _ in range(chance.randint(0, 4)):
             seconds = chance.choice([1, 20, 20, 4000, -3])
             events.append(
@@ -74,8 +74,8 @@ def log(chance: random.Random, amiss: float) -> dict[str, pa.Table]:
     clicked = {**impressions[0], "action": "click", "happened_at": impressions[0]["shown_at"]}
     events.append({name: clicked[name] for name in ("request_id", "item_id", "action")})
     events[-1]["happened_at"] = clicked["happened_at"]
-    shown = pa.Table.from_pylist(impressions)
-    return {"impressions": shown, "events": pa.Table.from_pylist(events)}
+    table = pa.Table.from_pylist(impressions)
+    return {"impressions": table, "events": pa.Table.from_pylist(events)}
 
 
 def spec(chance: random.Random, tables: dict[str, pa.Table]) -> sm.Spec:
@@ -127,24 +127,26 @@ def plan_of(sql: str) -> str:
 def check(seed: int, monkeypatch: pytest.MonkeyPatch) -> str:
     """Compare a log's numbers by both plans; say which was chosen."""
     chance = random.Random(seed)
-    asked = spec(chance, log(chance, chance.choice([0, 0.2, 0.5])))
+    click_spec = spec(chance, log(chance, chance.choice([0, 0.2, 0.5])))
     try:
-        found = evaluate_clicks(asked)
+        result = evaluate_clicks(click_spec)
     except InputError:  # no request is of the days that are evaluated
         return ""
-    with connect() as engine, cleaned_log(asked.clicks, engine) as clean, clean.views():
-        by_window = run(asked, opened(asked, engine), engine, execution=Execution(plan="window"))
+    with connect() as engine, cleaned_log(click_spec.clicks, engine) as clean, clean.views():
+        by_window = run(
+            click_spec, opened(click_spec, engine), engine, execution=Execution(plan="window")
+        )
     with monkeypatch.context() as patch:  # every impression is looked at again
         patch.setattr(ClickTables, "counts_requests", False)
-        counted = evaluate_clicks(asked)
-    assert numbers(found.offline.to_dicts()) == numbers(by_window.to_dicts())
-    assert numbers(found.online().to_pylist()) == numbers(counted.online().to_pylist())
-    assert (found.steps, found.rows, found.findings) == (
+        counted = evaluate_clicks(click_spec)
+    assert numbers(result.offline.to_dicts()) == numbers(by_window.to_dicts())
+    assert numbers(result.online().to_pylist()) == numbers(counted.online().to_pylist())
+    assert (result.steps, result.rows, result.findings) == (
         counted.steps,
         counted.rows,
         counted.findings,
     )
-    return plan_of(found.offline.executed_sql)
+    return plan_of(result.offline.executed_sql)
 
 
 @by_turns(1.3)
@@ -161,16 +163,18 @@ def test_so_they_are_whatever_is_amiss(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("rows", [[0, 1], [1]])
 def test_a_list_of_no_system_is_refused(rows: list[int]) -> None:
     tables = log(random.Random(0), 0)
-    shown = tables["impressions"].to_pylist()
-    first = [row for row in shown if row["request_id"] == "r1"]
-    for place in rows:
-        first[place]["system"] = None
-    asked = spec(random.Random(0), {**tables, "impressions": pa.Table.from_pylist(shown)})
+    impressions = tables["impressions"].to_pylist()
+    first = [row for row in impressions if row["request_id"] == "r1"]
+    for index in rows:
+        first[index]["system"] = None
+    click_spec = spec(
+        random.Random(0), {**tables, "impressions": pa.Table.from_pylist(impressions)}
+    )
     with pytest.raises(InputError, match=rf"system \(system\) is NULL in {len(rows)} row"):
-        evaluate_clicks(asked)
+        evaluate_clicks(click_spec)
 
 
 def test_a_metric_of_every_item_reads_the_lists() -> None:
     chance = random.Random(1)
-    asked = spec(chance, log(chance, 0)).having(metrics=["ndcg@3", "num_ret"])
-    assert plan_of(evaluate_clicks(asked).offline.executed_sql) == "window"
+    click_spec = spec(chance, log(chance, 0)).having(metrics=["ndcg@3", "num_ret"])
+    assert plan_of(evaluate_clicks(click_spec).offline.executed_sql) == "window"

@@ -13,8 +13,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from clicks.counterfactual_logs import (
-    ASKED,
     COLUMNS,
+    ESTIMATE_METRICS,
     NO_REQUEST,
     SCORED,
     THETA,
@@ -24,7 +24,14 @@ from clicks.counterfactual_logs import (
     ordered,
     small_log,
 )
-from clicks.counterfactual_reference import How, Told, of_lists, of_policy, requests_of, told_of
+from clicks.counterfactual_reference import (
+    ExpectedEstimate,
+    Options,
+    estimate_of,
+    of_lists,
+    of_policy,
+    requests_of,
+)
 from clicks.unshown import covered, worlds
 from job_days import LATER
 from marked import by_night, by_turns
@@ -48,17 +55,17 @@ def cleaned(rows: Sequence[Row] | pa.Table, engine: Any = None, **more: str) -> 
         yield log
 
 
-def told(result: CounterfactualResult) -> dict[tuple[str, str, int, str], Told]:
+def told(result: CounterfactualResult) -> dict[tuple[str, str, int, str], ExpectedEstimate]:
     """(system, metric, k, estimator) -> what the reference tells of it."""
     return {
-        (one.system, one.metric, one.k, one.estimator): Told(
-            *(getattr(one, name) for name in Told._fields)
+        (one.system, one.metric, one.k, one.estimator): ExpectedEstimate(
+            *(getattr(one, name) for name in ExpectedEstimate._fields)
         )
         for one in result.estimates
     }
 
 
-def near(value: Told) -> Any:
+def near(value: ExpectedEstimate) -> Any:
     return pytest.approx(tuple(value), rel=1e-9, abs=1e-12, nan_ok=False)
 
 
@@ -69,7 +76,7 @@ def lists_of(seed: int, match: str, engine: Any = None) -> tuple[CounterfactualR
     asked = {
         "rankings": {"data": pa.Table.from_pylist(rows), "columns": SCORED | {"system": "system"}},
         "match": match,
-        "metrics": ASKED,
+        "metrics": ESTIMATE_METRICS,
         "clip": 4,
         "prior": 2.5,
     }
@@ -78,15 +85,15 @@ def lists_of(seed: int, match: str, engine: Any = None) -> tuple[CounterfactualR
     return found, rows
 
 
-def reference(seed: int, match: str, rows: Sequence[Row]) -> dict[Any, Told]:
+def reference(seed: int, match: str, rows: Sequence[Row]) -> dict[Any, ExpectedEstimate]:
     """The same in plain Python."""
     log = small_log(seed)
     return {
         (system, metric, int(k or 0), one): of_lists(
-            log, ordered(rows, system), match, THETA, How(one, 4, 2.5, metric, int(k or 0))
+            log, ordered(rows, system), match, THETA, Options(one, 4, 2.5, metric, int(k or 0))
         )
         for system in ("one", "two")
-        for metric, _, k in (text.partition("@") for text in ASKED)
+        for metric, _, k in (text.partition("@") for text in ESTIMATE_METRICS)
         for one in METRICS[metric].estimators
     }
 
@@ -125,14 +132,14 @@ def policies_of(seed: int, engine: Any = None) -> dict[str, CounterfactualResult
         }
 
 
-def policies_reference(seed: int) -> dict[tuple[str, str], Told]:
+def policies_reference(seed: int) -> dict[tuple[str, str], ExpectedEstimate]:
     chances = {
         "uniform": (lambda item, position: 1 / 6, "abcdef"),
         "eight": (lambda item, position: 1 / 8, "abcdefgh"),
         "table": (lambda item, position: POLICY.get((item, position), 0.0), "abcdef"),
     }
     return {
-        (name, one): of_policy(bandit_log(seed), chance, choices, How(one, 2, 3))  # type: ignore[arg-type]
+        (name, one): of_policy(bandit_log(seed), chance, choices, Options(one, 2, 3))  # type: ignore[arg-type]
         for name, (chance, choices) in chances.items()
         for one in ESTIMATORS
     }
@@ -140,7 +147,9 @@ def policies_reference(seed: int) -> dict[tuple[str, str], Told]:
 
 def test_policies_are_as_the_formulas_say() -> None:
     found = {
-        (name, one.estimator): Told(*(getattr(one, field) for field in Told._fields))
+        (name, one.estimator): ExpectedEstimate(
+            *(getattr(one, field) for field in ExpectedEstimate._fields)
+        )
         for name, result in policies_of(1).items()
         for one in result.estimates
     }
@@ -417,7 +426,9 @@ def test_every_database_tells_the_same(writer: str, servers: Any) -> None:
         for name, result in policies_of(2, engine).items():
             for one in result.estimates:
                 wanted = policies_reference(2)[name, one.estimator]
-                assert tuple(getattr(one, field) for field in Told._fields) == near(wanted)
+                assert tuple(getattr(one, field) for field in ExpectedEstimate._fields) == near(
+                    wanted
+                )
 
 
 @by_turns(0.5)
@@ -437,11 +448,11 @@ def test_segments_are_parts_of_the_requests_and_the_model_is_of_all() -> None:
     assert {one.segment_value for one in found.estimates} == values
     of = {row["request"]: row["device"] or "(unknown)" for row in rows}
     for one in found.estimates:
-        how = How(one.estimator, 4, 2.5, one.metric, one.k)
+        how = Options(one.estimator, 4, 2.5, one.metric, one.k)
         every = requests_of(rows, ordered(lists, one.system), "query", THETA, how)
         own = [unit for name, unit in every.items() if one.segment_value in ("all", of[name])]
-        wanted = told_of(own, how)
-        assert tuple(getattr(one, name) for name in Told._fields) == near(wanted)
+        wanted = estimate_of(own, how)
+        assert tuple(getattr(one, name) for name in ExpectedEstimate._fields) == near(wanted)
     assert found.table().column("segment_name").to_pylist().count("device") == 2 * len(
         [one for one in found.estimates if one.segment_name == "all"]
     )

@@ -21,29 +21,33 @@ Event = Mapping[str, Any]
 
 def reference(events: Sequence[Event], max_rank: int) -> dict[tuple[str, str], float]:
     """(query, item) -> the rating."""
-    done: dict[str, Counter[int]] = {"click": Counter(), "impression": Counter()}
+    counts: dict[str, Counter[int]] = {"click": Counter(), "impression": Counter()}
     pairs: dict[tuple[str, str], list[tuple[str, int]]] = {}
     for event in events:
         action, at = event["action_name"], event["event_attributes"] or {}
         rank = (at.get("position") or {}).get("ordinal")
         item = (at.get("object") or {}).get("object_id")
-        if action in done and rank is not None and rank <= max_rank:
-            done[action][rank] += 1
+        if action in counts and rank is not None and rank <= max_rank:
+            counts[action][rank] += 1
             if event["user_query"] is not None and item is not None:
                 pairs.setdefault((event["user_query"], item), []).append((action, rank))
-    found = {}
-    for pair, own in pairs.items():
-        top = min(rank for _, rank in own)
-        n = Counter(action for action, _ in own)
-        shown = done["impression"][top]
-        expected = done["click"][top] / shown * n["impression"] if shown and top < max_rank else 0
-        found[pair] = round(n["click"] / expected, 3) if expected else 0.0
-    return found
+    ratings = {}
+    for pair, actions in pairs.items():
+        top = min(rank for _, rank in actions)
+        n = Counter(action for action, _ in actions)
+        impressions = counts["impression"][top]
+        expected = (
+            counts["click"][top] / impressions * n["impression"]
+            if impressions and top < max_rank
+            else 0
+        )
+        ratings[pair] = round(n["click"] / expected, 3) if expected else 0.0
+    return ratings
 
 
-def rates(given: dict[str, Any], **labels: Any) -> dict[tuple[str, str], float]:
-    asked = {"pool": "query_item", "rate": "opensearch_coec", **labels}
-    with clean(Clicks(format="ubi", labels=asked, **given)) as log:
+def rates(sources: dict[str, Any], **labels: Any) -> dict[tuple[str, str], float]:
+    options = {"pool": "query_item", "rate": "opensearch_coec", **labels}
+    with clean(Clicks(format="ubi", labels=options, **sources)) as log:
         rows = log.judgments().to_pylist()
     return {(row["query_text"], row["item_id"]): row["rate"] for row in rows}
 
@@ -55,19 +59,19 @@ def test_its_sample_is_rated_as_its_definition_says(shared: Path) -> None:
         [json.loads(line) for line in (folder / f"ubi_{name}.ndjson").read_text().splitlines()]
         for name in ("queries", "events")
     )
-    asked = {row["query_id"]: row["user_query"] for row in queries}
+    query_texts = {row["query_id"]: row["user_query"] for row in queries}
     worded = [
-        {**event, "user_query": event.get("user_query") or asked.get(event["query_id"])}
+        {**event, "user_query": event.get("user_query") or query_texts.get(event["query_id"])}
         for event in events
     ]
-    given = {
+    sources = {
         "requests": {"file": str(folder / "ubi_queries.ndjson")},
         "events": {"file": str(folder / "ubi_events.ndjson")},
     }
     for max_rank in (5, 20):
         wanted = reference(worded, max_rank)
         assert len(wanted) > 500
-        assert rates(given, max_rank=max_rank) == pytest.approx(wanted, abs=1.0001e-3)
+        assert rates(sources, max_rank=max_rank) == pytest.approx(wanted, abs=1.0001e-3)
 
 
 def events(*rows: tuple[str, str, str, int]) -> dict[str, Any]:
@@ -107,9 +111,9 @@ def test_it_is_another_number_than_coec_by_hand() -> None:
 
 def test_days_of_the_window_are_those_of_the_events() -> None:
     window = {"window": {"end": "2026-01-02"}}
-    given = LOG | {"evaluation": {"start": "2026-01-02"}}
+    sources = LOG | {"evaluation": {"start": "2026-01-02"}}
     # position 1: 2 clicks on 1 impression
-    assert rates(given, **window) == {("tv", "a"): 1.0, ("tv", "b"): 0.0}
+    assert rates(sources, **window) == {("tv", "a"): 1.0, ("tv", "b"): 0.0}
 
 
 @pytest.mark.parametrize(
@@ -123,9 +127,9 @@ def test_days_of_the_window_are_those_of_the_events() -> None:
     ],
 )
 def test_what_it_has_not_is_refused(labels: dict[str, Any], why: str) -> None:
-    asked = {"pool": "query_item", "rate": "opensearch_coec", **labels}
+    options = {"pool": "query_item", "rate": "opensearch_coec", **labels}
     with pytest.raises(sm.SpecError, match=why):
-        sm.Spec(clicks={"format": "ubi", **LOG, "labels": asked}, metrics=["mrr"])
+        sm.Spec(clicks={"format": "ubi", **LOG, "labels": options}, metrics=["mrr"])
 
 
 def test_another_log_is_refused() -> None:

@@ -10,22 +10,24 @@ def _columns(log, *names):
     return [log.column(name).to_numpy(zero_copy_only=False) for name in names]
 
 
-def _expected(made):
+def _expected(simulated):
     """The attractiveness of what was shown, row by row."""
-    query, item, attractiveness = _columns(made.truth, "query", "item", "attractiveness")
+    query, item, attractiveness = _columns(simulated.truth, "query", "item", "attractiveness")
     of = dict(zip(zip(query, item, strict=True), attractiveness, strict=True))
-    pairs = zip(*(made.log.column(name).to_pylist() for name in ("query", "item")), strict=True)
+    pairs = zip(
+        *(simulated.log.column(name).to_pylist() for name in ("query", "item")), strict=True
+    )
     return np.array([of[pair] for pair in pairs])
 
 
 def test_clicks_are_propensity_times_attractiveness():
-    made = simulated_log(1, 40_000, THETA)
-    position, clicked = _columns(made.log, "position", "clicked")
-    expected = _expected(made)
-    for place, theta in made.propensities.items():
-        at = position == place
+    simulated = simulated_log(1, 40_000, THETA)
+    positions, clicked = _columns(simulated.log, "position", "clicked")
+    expected = _expected(simulated)
+    for position, theta in simulated.propensities.items():
+        at = positions == position
         assert abs(clicked[at].mean() / (theta * expected[at].mean()) - 1) < 0.2
-    assert made.log.equals(simulated_log(1, 40_000, THETA).log)
+    assert simulated.log.equals(simulated_log(1, 40_000, THETA).log)
 
 
 def test_trust_cascades_and_random_orders_are_shares():
@@ -45,14 +47,14 @@ def test_trust_cascades_and_random_orders_are_shares():
 
 
 def _expected_first(log):
-    made = simulated_log(2, 10_000, [0.0] * 5, cascade=0.5, randomised=0.2)
-    assert made.log.equals(log)
+    simulated = simulated_log(2, 10_000, [0.0] * 5, cascade=0.5, randomised=0.2)
+    assert simulated.log.equals(log)
     position = _columns(log, "position")[0]
-    return _expected(made)[position == 1].mean()
+    return _expected(simulated)[position == 1].mean()
 
 
 def test_items_stand_still_without_swaps():
     for swaps, moves in ((0.0, False), (1.0, True)):
         log = simulated_log(4, 5_000, THETA, swaps=swaps).log
-        places = log.group_by(["query", "item"]).aggregate([("position", "count_distinct")])
-        assert (max(places.column("position_count_distinct").to_pylist()) > 1) == moves
+        positions = log.group_by(["query", "item"]).aggregate([("position", "count_distinct")])
+        assert (max(positions.column("position_count_distinct").to_pylist()) > 1) == moves

@@ -27,7 +27,7 @@ def test_given_propensities_are_against_position_1() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("values", "message"),
     [
         ({2: 0.5}, "relative to position 1; give it too, given 2"),
         ({1: 1.0, 2: 0.0}, "above 0 by position, and positions count from 1; given 2: 0"),
@@ -35,15 +35,18 @@ def test_given_propensities_are_against_position_1() -> None:
         ({1: 1.0, 2: float("nan")}, "given 2: nan"),
     ],
 )
-def test_what_is_no_curve_is_refused(given: dict[int, float], said: str) -> None:
-    with pytest.raises(SpecError, match=said):
-        PropensityCurve.given(given)
+def test_what_is_no_curve_is_refused(values: dict[int, float], message: str) -> None:
+    with pytest.raises(SpecError, match=message):
+        PropensityCurve.given(values)
 
 
 @by_turns(0.4)
 def test_a_curve_is_a_stage_in_each_dialect() -> None:
     curve = PropensityCurve(
-        "em", tuple(Propensity(k, 1 / k, None, None, one) for one in ("app", "web") for k in (1, 3))
+        "em",
+        tuple(
+            Propensity(k, 1 / k, None, None, segment) for segment in ("app", "web") for k in (1, 3)
+        ),
     )
     text = with_stages([propensities(curve)], "select *\nfrom propensities")
     assert duckdb.sql(text).fetchall() == [

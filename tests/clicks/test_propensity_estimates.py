@@ -185,7 +185,7 @@ def test_em_comes_to_rest_where_plain_em_does_but_sooner() -> None:
 @by_turns(0.3)
 def test_a_round_of_em_takes_the_step_of_plain_em() -> None:
     pairs = reference.cells(rows(), 4)
-    theta, after, gamma = reference.one_round(pairs, reference.harvest(pairs))
+    theta, after, gamma = reference.first_round(pairs, reference.harvest(pairs))
     found = estimated({"method": "em", "max_rounds": 1})
     assert found.rounds[0].log_likelihood == near(reference.log_likelihood(pairs, (theta, gamma)))
     assert curve(found) == near(reference.relative(after))
@@ -212,7 +212,7 @@ def test_intervals_are_the_percentiles_of_samples_of_queries(
     theta, gamma = (
         reference.em(pairs, curve_there)
         if queries is FEW
-        else reference.one_round(pairs, curve_there)[1:]
+        else reference.first_round(pairs, curve_there)[1:]
     )
     own = [query for query, _ in reference.moved(pairs)]
     for one in reference.samples([row[0] for row in rows(log) if row[0] is not None], own, 60):

@@ -20,7 +20,7 @@ START = datetime(2026, 1, 1, 10)
 WAYS = {"click": ("click",), "purchase": ("purchase",), "either": ("purchase", "save")}
 
 
-def made(seed: int = 3) -> tuple[list[Row], list[Row]]:
+def visit_rows(seed: int = 3) -> tuple[list[Row], list[Row]]:
     """Requests of 25 visits in two days, some of no visit and some without a result; and events."""
     chance = random.Random(seed)
     requests, events = [], []
@@ -44,16 +44,16 @@ def made(seed: int = 3) -> tuple[list[Row], list[Row]]:
 
 
 def log_of(
-    requests: Sequence[Row], events: Sequence[Row], success: Sequence[str], **more: Any
+    requests: Sequence[Row], events: Sequence[Row], success: Sequence[str], **options: Any
 ) -> Row:
     columns = {"system": "system", "session": "visit", "time": "at", "segments": ["country"]}
-    shown = [
-        {**request, "item_id": f"i{place}", "position": place + 1}
+    impressions = [
+        {**request, "item_id": f"i{index}", "position": index + 1}
         for request in requests
-        for place in range(request["n"])
+        for index in range(request["n"])
     ]
-    done = [{**event, "at": START + timedelta(days=3)} for event in events]
-    tables = {"impressions": shown, "events": done, "requests": requests}
+    timed_events = [{**event, "at": START + timedelta(days=3)} for event in events]
+    tables = {"impressions": impressions, "events": timed_events, "requests": requests}
     data = {name: pa.Table.from_pylist(list(rows)) for name, rows in tables.items()}
     named = {"columns": columns}
     return {
@@ -61,7 +61,7 @@ def log_of(
         "events": {"data": data["events"], "columns": {"time": "at"}},
         "requests": {"data": data["requests"], "columns": {**columns, "results": "n"}},
         "success_actions": success,
-        **more,
+        **options,
     }
 
 
@@ -73,21 +73,21 @@ def wanted(
     visits: dict[tuple[Any, ...], set[bool]] = defaultdict(set)
     for request in requests:
         if request["visit"] is not None:
-            own = {**request, "day": request["at"].date()}
-            key = (*(own[name] for name in keys), request["visit"])
+            values = {**request, "day": request["at"].date()}
+            key = (*(values[name] for name in keys), request["visit"])
             visits[key].add(request["request_id"] in succeeded)
-    found: dict[tuple[Any, ...], tuple[int, int]] = {}
+    counts: dict[tuple[Any, ...], tuple[int, int]] = {}
     for (*key, _), outcomes in visits.items():
-        top, bottom = found.get((*key,), (0, 0))
-        found[(*key,)] = top + any(outcomes), bottom + 1
-    return found
+        top, bottom = counts.get((*key,), (0, 0))
+        counts[(*key,)] = top + any(outcomes), bottom + 1
+    return counts
 
 
 @by_turns(3.1)
 @pytest.mark.parametrize("way", WAYS)
 def test_a_session_succeeds_by_any_of_its_requests(way: str) -> None:
     """Also beside requests without a result, and of one day alone; those of no visit are none."""
-    requests, events = made()
+    requests, events = visit_rows()
     for daily in (False, True):
         log = log_of(requests, events, WAYS[way], daily=daily)
         spec = sm.Spec(clicks=log, metrics=["session_success", "abandonment"], by=["country"])
@@ -97,16 +97,16 @@ def test_a_session_succeeds_by_any_of_its_requests(way: str) -> None:
             if row["metric"] == "session_success"
         ]
         keys = ("day", "system") if daily else ("system",)
-        found = {
+        counts = {
             (*[row["metric_date"]] * daily, row["system"]): (row["numerator"], row["denominator"])
             for row in rows
             if row["segment_name"] == "all"
         }
-        assert found == wanted(requests, events, WAYS[way], *keys)
+        assert counts == wanted(requests, events, WAYS[way], *keys)
         for key, (
             _,
             sessions,
-        ) in found.items():  # each is in one country: that of its first request
+        ) in counts.items():  # each is in one country: that of its first request
             parts = [
                 row["denominator"]
                 for row in rows
@@ -129,14 +129,14 @@ def test_a_wide_log_has_sessions_too() -> None:
         assert (row["value"], row["denominator"]) == (value, 2)
     spec = sm.Spec(clicks=log, metrics=["session_success"])
     other = sm.Spec(clicks={**log, "success_actions": ["save"]}, metrics=["session_success"])
-    (one,), (two,) = spec.online, other.online
-    hashes = [s.definition_hash(online(one)) for s in (spec, other)]
-    assert one == two
+    (click_metric,), (save_metric,) = spec.online, other.online
+    hashes = [s.definition_hash(online(click_metric)) for s in (spec, other)]
+    assert click_metric == save_metric
     assert hashes[0] != hashes[1]
 
 
 def test_what_sessions_need_is_told() -> None:
-    requests, events = made()
+    requests, events = visit_rows()
     log = log_of(requests, events, ["click"])
     del log["impressions"]["columns"]["session"]
     with pytest.raises(sm.SpecError, match=r"session_success needs a column of sessions"):

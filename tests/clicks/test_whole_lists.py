@@ -12,11 +12,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from clicks.counterfactual_reference import (
-    How,
-    Told,
+    ExpectedEstimate,
+    Options,
     Unit,
     difference,
-    told_of,
+    estimate_of,
     whole_lists_of,
 )
 from job_days import LATER
@@ -97,11 +97,11 @@ def check(rows: Sequence[Row], result: CounterfactualResult, depth: int | None) 
     assert len(result.estimates) == 2 * 3 * 3 * len({one.segment_value for one in result.estimates})
     device = {row["request"]: row["device"] for row in rows}
     for one in result.estimates:
-        how = How(one.estimator, 4, 0, one.metric, one.k)
+        how = Options(one.estimator, 4, 0, one.metric, one.k)
         every = whole_lists_of(rows, by_list(one.system), "query", how, depth)
         own = [unit for name, unit in every.items() if one.segment_value in ("all", device[name])]
-        told = tuple(getattr(one, name) for name in Told._fields)
-        assert told == pytest.approx(tuple(told_of(own, how)), rel=1e-9, abs=1e-12)
+        told = tuple(getattr(one, name) for name in ExpectedEstimate._fields)
+        assert told == pytest.approx(tuple(estimate_of(own, how)), rel=1e-9, abs=1e-12)
         assert one.sample == sum(unit.parts[0].weight > 0 for unit in own)
         assert one.n == len(own)
 
@@ -165,7 +165,7 @@ def compare_shown(engine: Any = None) -> None:
     for row in compared:
         metric, _, more = row["metric"].partition("(estimator=")
         name, _, k = more.partition(")@")
-        how = How(name, 4, 0, metric, int(k))
+        how = Options(name, 4, 0, metric, int(k))
         units = whole_lists_of(rows, by_list("one"), "query", how, 3)
         was = [Unit(unit.cluster, unit.parts[0].naive, 1.0, []) for unit in units.values()]
         wanted = difference(units.values(), was)

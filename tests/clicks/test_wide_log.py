@@ -64,15 +64,15 @@ def place(request: pytest.FixtureRequest, folder: Path) -> tuple[Any, Any]:
 @by_turns(1.7)
 def test_its_columns_are_known_by_their_names(place: tuple[Any, Any], folder: Path) -> None:
     log, connection = place
-    asked = {"metrics": METRICS, "by": ["query_text"], "confidence": 0.95}
-    found = sm.evaluate_clicks(log, connection, **asked)
+    options = {"metrics": METRICS, "by": ["query_text"], "confidence": 0.95}
+    result = sm.evaluate_clicks(log, connection, **options)
     clicks = {
         "log": {"file": str(folder / "log.csv"), "columns": COLUMNS},
         "labels": {"grades": {"click": 1, "purchase": 3}},
     }
     spec = sm.Spec(clicks=clicks, metrics=METRICS, by=["query_text"])
     wanted = sm.evaluate_clicks(spec, confidence=0.95)
-    values = [row | {"spec": ""} for row in found.facts().to_pylist()]
+    values = [row | {"spec": ""} for row in result.facts().to_pylist()]
     assert values == [row | {"spec": ""} for row in wanted.facts().to_pylist()]
     rows = {(row["system"], row["metric"]): row for row in values if row["segment_name"] == "all"}
     # A clicks 1 of 2 and 0 of 1: 1/3, residuals 1/3 and -1/3, error sqrt(2/9 x 2 / 1) / 3 = 2/9
@@ -85,12 +85,12 @@ def test_its_columns_are_known_by_their_names(place: tuple[Any, Any], folder: Pa
             pytest.approx(mean + reach, abs=1e-9),
         )
         assert rows["B", metric]["ci_low"] is None
-    note, of_intervals = found.notes
-    assert "0.3333 ±2.8236" in repr(found)
+    note, of_intervals = result.notes
+    assert "0.3333 ±2.8236" in repr(result)
     assert "ratio over requests (delta method)" in of_intervals
     assert note.startswith("log: using search_id as request")
     assert "bought as purchase" in note
-    assert note in repr(found)
+    assert note in repr(result)
     with pytest.raises(sm.SpecError, match="leave out metrics"):
         sm.evaluate_clicks(spec, metrics="mrr")
 

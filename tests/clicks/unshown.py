@@ -16,7 +16,7 @@ from clicks.position_bias import simulated_log
 
 import sqlmetrics as sm
 
-THETA = [1 / place for place in range(1, 11)]
+THETA = [1 / position for position in range(1, 11)]
 QUERIES = 50
 COLUMNS = {"request": "request", "query": "query", "item": "item", "position": "position"}
 COLUMNS |= {"clicked": "clicked", "user": "user"}
@@ -47,15 +47,15 @@ def worlds(seeds: Sequence[int], impressions: int, noise: float = 0.1, **broken:
     """
     logs, lists, truth, per_click = [], [], {}, {}
     for seed in seeds:
-        made = simulated_log(
+        simulated = simulated_log(
             seed, impressions, THETA, swaps=0.0, randomised=0.3, queries=QUERIES, **broken
         )
         name = f"s{seed}"
-        log = made.log.select(["item", "position", "clicked"])
-        for one in ("request", "query", "user"):
-            log = log.append_column(one, _of_seed(name, made.log[one]))
+        log = simulated.log.select(["item", "position", "clicked"])
+        for column in ("request", "query", "user"):
+            log = log.append_column(column, _of_seed(name, simulated.log[column]))
         logs.append(log)
-        new, truth[name], per_click[name] = _ranked(seed, made.log, made.truth, noise)
+        new, truth[name], per_click[name] = _ranked(seed, simulated.log, simulated.truth, noise)
         lists.append(new)
     return Worlds(pa.concat_tables(logs), pa.concat_tables(lists), truth, per_click)
 
@@ -68,16 +68,16 @@ def _ranked(
     seed: int, log: pa.Table, truth: pa.Table, noise: float
 ) -> tuple[pa.Table, float, float]:
     """The new lists, and what they are worth."""
-    shown = log.group_by(["query", "item"]).aggregate([])
-    rows = shown.join(truth, ["query", "item"]).sort_by(
+    pairs = log.group_by(["query", "item"]).aggregate([])
+    rows = pairs.join(truth, ["query", "item"]).sort_by(
         [("query", "ascending"), ("item", "ascending")]
     )
     attracts = rows["attractiveness"].to_numpy().reshape(-1, len(THETA))
     off = np.random.default_rng(seed + 10_000).normal(0, noise, attracts.shape)
     rank = np.argsort(np.argsort(-attracts - off, axis=1), axis=1) + 1
     number = pc.cast(pc.utf8_slice_codeunits(rows["query"], 1), pa.int64()).to_numpy()
-    asked = 1 / (number.reshape(attracts.shape)[:, 0] + 5.0)
-    share = asked / asked.sum()
+    popularity = 1 / (number.reshape(attracts.shape)[:, 0] + 5.0)
+    share = popularity / popularity.sum()
     value = float((share[:, None] * attracts / np.log2(rank + 1)).sum())
     lists = pa.table(
         {
@@ -97,48 +97,56 @@ class Coverage(NamedTuple):
     off: float
 
 
-def covered(made: Worlds, engine: Any = None) -> dict[str, Coverage]:
+def covered(logs: Worlds, engine: Any = None) -> dict[str, Coverage]:
     """Estimator -> how often its 95 % interval covers what is planted.
 
     `naive ips` and `naive snips` are those of clicks as they are: each position is looked at.
     """
-    clicks = sm.clicks.Clicks(log={"data": made.log, "columns": COLUMNS})
-    asked = {"rankings": {"data": made.lists, "columns": LISTS}, "match": "query"}
+    clicks = sm.clicks.Clicks(log={"data": logs.log, "columns": COLUMNS})
+    options = {"rankings": {"data": logs.lists, "columns": LISTS}, "match": "query"}
     of_all = dict.fromkeys(range(1, len(THETA) + 1), 1.0)
-    told: dict[str, list[tuple[bool, float]]] = {}
+    outcomes: dict[str, list[tuple[bool, float]]] = {}
     with sm.clicks.clean(clicks, engine) as log:
         for prefix, curve in (("", dict(enumerate(THETA, 1))), ("naive ", of_all)):
             estimators = ["ips", "snips"] if prefix else ["ips", "snips", "dr"]
-            more = {"estimators": estimators}
-            for one in sm.clicks.counterfactual_metrics(log, asked | more, curve=curve).estimates:
-                truth = (made.per_click if one.estimator == "snips" else made.truth)[one.system]
-                low, value, high = (getattr(one, name) for name in ("ci_low", "value", "ci_high"))
-                found = low <= truth <= high, value / truth - 1
-                told.setdefault(f"{prefix}{one.estimator}", []).append(found)
-    return _shares(told)
+            estimator_option = {"estimators": estimators}
+            for estimate in sm.clicks.counterfactual_metrics(
+                log, options | estimator_option, curve=curve
+            ).estimates:
+                truth = (logs.per_click if estimate.estimator == "snips" else logs.truth)[
+                    estimate.system
+                ]
+                low, value, high = (
+                    getattr(estimate, name) for name in ("ci_low", "value", "ci_high")
+                )
+                outcome = low <= truth <= high, value / truth - 1
+                outcomes.setdefault(f"{prefix}{estimate.estimator}", []).append(outcome)
+    return _shares(outcomes)
 
 
-def told_apart(seeds: Sequence[int], impressions: int) -> dict[str, Coverage]:
+def covered_differences(seeds: Sequence[int], impressions: int) -> dict[str, Coverage]:
     """Estimator -> how often the interval of a difference covers what is planted.
 
     Two rankers are compared that nobody was shown, a good and a bad one; a seed is a segment.
     """
-    told: dict[str, list[tuple[bool, float]]] = {}
+    outcomes: dict[str, list[tuple[bool, float]]] = {}
     for first in range(0, len(seeds), 10):  # all at once would take much memory
-        for name, found in _told_apart(seeds[first : first + 10], impressions):
-            told.setdefault(name, []).append(found)
-    return _shares(told)
+        for name, outcome in _difference_outcomes(seeds[first : first + 10], impressions):
+            outcomes.setdefault(name, []).append(outcome)
+    return _shares(outcomes)
 
 
-def _told_apart(seeds: Sequence[int], impressions: int) -> Iterator[tuple[str, tuple[bool, float]]]:
+def _difference_outcomes(
+    seeds: Sequence[int], impressions: int
+) -> Iterator[tuple[str, tuple[bool, float]]]:
     """Estimator, whether it covers the difference of a seed, and how far off it is."""
     good, bad = (worlds(seeds, impressions, noise) for noise in (0.1, 0.5))
     seed = pc.list_element(pc.split_pattern(good.log["request"], "-", max_splits=1), 0)
     lists = [
-        made.lists.append_column("system", pa.array([name] * made.lists.num_rows))
-        for name, made in (("good", good), ("bad", bad))
+        logs.lists.append_column("system", pa.array([name] * logs.lists.num_rows))
+        for name, logs in (("good", good), ("bad", bad))
     ]
-    asked = {
+    counterfactual = {
         "rankings": {"data": pa.concat_tables(lists), "columns": LISTS | {"system": "system"}},
         "match": "query",
     }
@@ -148,7 +156,7 @@ def _told_apart(seeds: Sequence[int], impressions: int) -> Iterator[tuple[str, t
             "columns": COLUMNS | {"segments": ["seed"]},
         },
         "propensity": {"method": "given", "given": dict(enumerate(THETA, 1))},
-        "counterfactual": asked,
+        "counterfactual": counterfactual,
     }
     spec = sm.Spec(name="log", clicks=clicks, metrics=["ctr"])
     metrics = [f"dcg(estimator={name})@10" for name in ("ips", "snips", "dr")]
@@ -157,16 +165,16 @@ def _told_apart(seeds: Sequence[int], impressions: int) -> Iterator[tuple[str, t
             continue
         name = row["metric"].partition("=")[2].partition(")")[0]
         truth = [
-            (made.per_click if name == "snips" else made.truth)[row["segment_value"]]
-            for made in (good, bad)
+            (logs.per_click if name == "snips" else logs.truth)[row["segment_value"]]
+            for logs in (good, bad)
         ]
         apart = truth[0] - truth[1]
         covers = row["ci_low"] <= apart <= row["ci_high"]
         yield name, (covers, row["difference"] / apart - 1)
 
 
-def _shares(told: Mapping[str, Sequence[tuple[bool, float]]]) -> dict[str, Coverage]:
+def _shares(outcomes: Mapping[str, Sequence[tuple[bool, float]]]) -> dict[str, Coverage]:
     return {
         name: Coverage(*(float(np.mean(column)) for column in zip(*values, strict=True)))
-        for name, values in told.items()
+        for name, values in outcomes.items()
     }

@@ -11,8 +11,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from clicks.counterfactual_logs import (
-    ASKED,
     COLUMNS,
+    ESTIMATE_METRICS,
     NO_REQUEST,
     SCORED,
     THETA,
@@ -23,13 +23,13 @@ from clicks.counterfactual_logs import (
 )
 from clicks.counterfactual_reference import (
     Difference,
-    How,
+    Options,
     Unit,
     difference,
     impressions_of,
     requests_of,
 )
-from clicks.unshown import told_apart
+from clicks.unshown import covered_differences
 from command import sqlmetrics
 from job_days import LATER
 from marked import by_night, by_turns
@@ -62,7 +62,7 @@ def spec(seed: int, match: str = "query", **more: Any) -> sm.Spec:
     asked = {
         "rankings": {"data": lists, "columns": SCORED | {"system": "system"}},
         "match": match,
-        "metrics": ASKED,
+        "metrics": ESTIMATE_METRICS,
         "clip": 4,
         "prior": 2.5,
     }
@@ -75,7 +75,7 @@ def spec(seed: int, match: str = "query", **more: Any) -> sm.Spec:
     return sm.Spec(name="log", clicks=clicks, metrics=["ctr", "mrr"])
 
 
-def units(seed: int, match: str, system: str, how: How, rows: Sequence[Row]) -> dict[str, Unit]:
+def units(seed: int, match: str, system: str, how: Options, rows: Sequence[Row]) -> dict[str, Unit]:
     """What each request of some rows adds to an estimate of a system, or of what was shown."""
     if system == "shown":
         shown: dict[str, list[str]] = {}
@@ -87,14 +87,14 @@ def units(seed: int, match: str, system: str, how: How, rows: Sequence[Row]) -> 
 
 
 EVERY = [
-    (text, How(one, 4, 2.5, name, int(k or 0)))
-    for text in ASKED
+    (text, Options(one, 4, 2.5, name, int(k or 0)))
+    for text in ESTIMATE_METRICS
     for name, _, k in [text.partition("@")]
     for one in METRICS[name].estimators
 ]
 
 
-def name_of(how: How) -> str:
+def name_of(how: Options) -> str:
     return f"{how.metric}(estimator={how.estimator})" + (f"@{how.k}" if how.k else "")
 
 
@@ -175,7 +175,7 @@ def test_segments_and_days_are_compared() -> None:
         check(row, difference(*(list(_of_days(how, *days)) for days in ((4,), (1, 2)))))
 
 
-def _of_days(how: How, *days: int) -> Iterable[Unit]:
+def _of_days(how: Options, *days: int) -> Iterable[Unit]:
     for day in days:
         rows = [row for row in log(1) if row["at"].day == day]
         yield from units(1, "query", "one", how, rows).values()
@@ -195,7 +195,7 @@ def compare_policy(engine: Any = None) -> None:
     found = sm.compare(sm.Spec(name="log", clicks=clicks, metrics=["ctr"]), connection=engine)
     assert found.counted == ("impression", "impressions")
     for row, name in zip(found, ESTIMATORS, strict=True):
-        how = How(name, 2, 3)
+        how = Options(name, 2, 3)
         one = impressions_of(rows, lambda item, position: 1 / 6, "abcdef", how)
         was = [
             Unit(unit.cluster, row["clicked"], 1.0, []) for unit, row in zip(one, rows, strict=True)
@@ -307,13 +307,13 @@ def test_what_does_not_go_together_is_refused() -> None:
 
 @by_turns(2)
 def test_intervals_cover_the_planted_difference_of_some_seeds() -> None:
-    for name, found in told_apart(range(1, 31), 6_000).items():
+    for name, found in covered_differences(range(1, 31), 6_000).items():
         assert found.share >= 0.85, name
         assert abs(found.off) < 0.2, name
 
 
 @by_night
 def test_intervals_cover_the_planted_difference_of_200_seeds() -> None:
-    for name, found in told_apart(range(1, 201), 30_000).items():
+    for name, found in covered_differences(range(1, 201), 30_000).items():
         assert 0.93 <= found.share <= 0.97, name
         assert abs(found.off) < 0.02, name

@@ -10,7 +10,14 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 import pytest
-from clicks.counterfactual_logs import ASKED, COLUMNS, SCORED, THETA, new_lists, small_log
+from clicks.counterfactual_logs import (
+    COLUMNS,
+    ESTIMATE_METRICS,
+    SCORED,
+    THETA,
+    new_lists,
+    small_log,
+)
 from marked import by_turns
 
 import sqlmetrics as sm
@@ -119,7 +126,7 @@ def test_click_models_and_estimates_of_new_lists_have_the_same_bits() -> None:
     question = {
         "rankings": {"data": pa.Table.from_pylist(lists), "columns": SCORED | {"system": "system"}},
         "match": "query",
-        "metrics": ASKED,
+        "metrics": ESTIMATE_METRICS,
         "clip": 4,
     }
     estimates, models = set(), set()
