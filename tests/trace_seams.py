@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
-from evaluation.trace_exports import ENDS, OF_IDS, TOOLS, written
+from evaluation.trace_exports import ENDS, OF_IDS, TOOLS, exported
 
 from sqlmetrics.proof import reference
 
@@ -95,7 +95,7 @@ def stored(setup: TraceSetup, made: Sequence[Question], folder: Path) -> Path:
         for item in one.relevant or ()
     ]
     pd.DataFrame(labels).to_csv(folder / "labels.csv", index=False)
-    return Path(written(rows, setup.source, folder))
+    return Path(exported(rows, setup.source, folder))
 
 
 def expected(made: Sequence[Question], *, segments: bool) -> dict[tuple[str, str, str], float]:

@@ -338,9 +338,9 @@ def test_files_of_a_glob_must_have_the_same_columns(
 @pytest.mark.parametrize("name", ["nope.csv", "nope.parquet", "nope.run", "nope.tsv.gz"])
 def test_a_path_that_is_not_there(name: str) -> None:
     labels = pa.table({"query_id": ["q"], "item_id": ["a"], "grade": [1]})
-    for given in (name, Path(name)):
+    for rankings in (name, Path(name)):
         with pytest.raises(sm.InputError, match=name) as caught:
-            evaluate(given, labels, "mrr")
+            evaluate(rankings, labels, "mrr")
         assert "\n" not in str(caught.value)
         assert "read_" not in str(caught.value)
 
@@ -411,8 +411,8 @@ def test_no_metric_above_1(rankings: str, labels: str) -> None:
     rows = result.per_query().drop_columns(["system", "query_id"]).to_pylist()
     rows += [{row["metric"]: row["value"]} for row in result.to_dicts()]
     for row in rows:
-        known = {name: value for name, value in row.items() if value is not None}
-        assert [name for name, value in known.items() if not 0 <= value <= 1 + 1e-12] == []
+        defined = {name: value for name, value in row.items() if value is not None}
+        assert [name for name, value in defined.items() if not 0 <= value <= 1 + 1e-12] == []
 
 
 STATISTICS = pairs(
@@ -432,7 +432,7 @@ def test_parquet_statistics_do_not_hide_bad_numbers(tmp_path: Path, row: Mapping
     values[column] = [*values[column][:2], bad]
     ids = {"query_id": ["q", "q", "q"], "item_id": ["a", "b", "c"]}
     for name, columns in (("runs", ("score", "weight")), ("truth", ("grade",))):
-        table = pa.table(ids | {one: values[one] for one in columns})
+        table = pa.table(ids | {key: values[key] for key in columns})
         path = tmp_path / f"{name}.parquet"
         if writer == "polars":
             pl.from_arrow(table).write_parquet(path)
@@ -451,9 +451,9 @@ REPEATED = {
 
 def test_repeated_rows_are_told_beside_bad_values() -> None:
     labels = pa.table({"query_id": ["q1", "q1"], "item_id": ["a", "a"], "grade": [1.0, None]})
-    with pytest.raises(sm.InputError) as told:
+    with pytest.raises(sm.InputError) as caught:
         sm.evaluate(pa.table(REPEATED), labels, ["mrr"])
-    kinds = [(one.table, one.message, one.count) for one in told.value.details]
+    kinds = [(problem.table, problem.message, problem.count) for problem in caught.value.details]
     assert kinds == [
         ("rankings", "query_id is NULL in 2 rows", 2),
         ("rankings", "score is NULL in 1 row", 1),
@@ -479,9 +479,9 @@ def test_an_item_twice_in_lists_of_any_length(lengths: list[int]) -> None:
 
     assert sm.evaluate(table(single, "score"), table(single, "grade"), "dcg(gain=linear)")
     for ranked, labelled in ((rows, single), (single, rows)):
-        with pytest.raises(sm.InputError) as told:
+        with pytest.raises(sm.InputError) as caught:
             sm.evaluate(table(ranked, "score"), table(labelled, "grade"), "dcg(gain=linear)")
-        (problem,) = told.value.details
+        (problem,) = caught.value.details
         assert problem.message == (
             f"items that appear more than once for the same query: {len(lengths)}"
         )
@@ -504,9 +504,9 @@ def test_checks_of_a_share_of_the_queries(connection: str) -> None:
     assert result["mrr"] == 0.5
     assert [note for note in result.notes if "looked at 10 % of the queries" in note]
     bad = pa.concat_tables([lists, lists.slice(0, 4_000)])
-    with pytest.raises(sm.InputError) as told:
+    with pytest.raises(sm.InputError) as caught:
         sm.evaluate(bad, labels, ["mrr"], connection=connection, check=0.1)
-    (problem,) = told.value.details
+    (problem,) = caught.value.details
     assert 250 < problem.count < 550
     with pytest.raises(sm.SpecError, match="a share of the queries"):
         sm.evaluate(lists, labels, ["mrr"], check=1.5)

@@ -8,12 +8,12 @@ import pytest
 import sqlmetrics as sm
 
 
-def world(shown: int) -> tuple[pa.Table, pa.Table]:
+def world(depth: int) -> tuple[pa.Table, pa.Table]:
     """Ten relevant items a query, of which the best few are shown, in the best order."""
-    run = {"query_id": ["q"] * shown, "item_id": [str(i) for i in range(shown)]}
+    run = {"query_id": ["q"] * depth, "item_id": [str(i) for i in range(depth)]}
     truth = {"query_id": ["q"] * 10, "item_id": [str(i) for i in range(10)]}
     return (
-        pa.table(run | {"score": [float(-i) for i in range(shown)]}),
+        pa.table(run | {"score": [float(-i) for i in range(depth)]}),
         pa.table(truth | {"grade": [1] * 10}),
     )
 

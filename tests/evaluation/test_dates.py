@@ -47,12 +47,12 @@ RANKINGS = [
 LABELS = [{"q": query, "i": "b", "g": 1} for query in ("shoes", "lamps", "never searched")]
 
 
-def evaluated(**given: Any) -> sm.Result:
+def evaluated(**options: Any) -> sm.Result:
     return evaluate(
         table(RANKINGS, "q", "i", "s", "m", "d", "country"),
         table(LABELS, "q", "i", "g"),
         ["mrr"],
-        **(COLUMNS | given),
+        **(COLUMNS | options),
     )
 
 
@@ -99,9 +99,9 @@ def test_segments_and_the_unknown_add_up_to_all() -> None:
 def test_a_query_without_a_list_is_a_segment_of_its_own_where_queries_are_segments() -> None:
     lists = {"q": ["shoes", "lamps"], "i": [["a", "b"], []]}
     labels = table(LABELS, "q", "i", "g")
-    asked = {"query": "q", "item": "i", "grade": "g", "by": "q"}
-    found = counts(evaluate(lists, labels, ["mrr"], **asked), "q")
-    assert {value: of for (_, _, value), of in found.items()} == {
+    columns = {"query": "q", "item": "i", "grade": "g", "by": "q"}
+    by_segment = counts(evaluate(lists, labels, ["mrr"], **columns), "q")
+    assert {value: of for (_, _, value), of in by_segment.items()} == {
         "shoes": (1, 0),
         "lamps": (1, 1),
         "never searched": (1, 1),
@@ -157,9 +157,9 @@ def test_a_table_joined_with_its_labels() -> None:
         {"q": "q1", "i": "b", "s": 5.0, "m": "new", "g": 1},
         {"q": "q2", "i": "c", "s": 1.0, "m": "new", "g": 0},
     ]
-    both = table(joined, "q", "i", "s", "m", "g")
+    graded = table(joined, "q", "i", "s", "m", "g")
     columns = {key: name for key, name in COLUMNS.items() if key != "date"}
-    result = evaluate(both, None, ["mrr", "num_rel"], **columns)
+    result = evaluate(graded, None, ["mrr", "num_rel"], **columns)
     values = {(row["system"], row["metric"]): row["value"] for row in result.to_dicts()}
     assert values == {
         ("old", "mrr"): 0.25,
@@ -259,14 +259,18 @@ def together(seeds: Iterable[int], days: list[date | None]) -> dict[str, list[di
     tables: dict[str, list[dict[str, Any]]] = defaultdict(list)
     for seed in seeds:
         rows = world(random.Random(seed), days)
-        both = {row["q"] for row in rows["rankings"]} & {row["q"] for row in rows["labels"]}
-        assert both, "a seed whose world has nothing to evaluate tests nothing: choose another"
-        for name, own in rows.items():
+        shared_queries = {row["q"] for row in rows["rankings"]} & {
+            row["q"] for row in rows["labels"]
+        }
+        assert shared_queries, (
+            "a seed whose world has nothing to evaluate tests nothing: choose another"
+        )
+        for name, records in rows.items():
             tables[name] += [
                 row
                 | {"q": f"{seed} {row['q']}"}
                 | ({"c": f"{seed} {row['c']}"} if row.get("c") else {})
-                for row in own
+                for row in records
             ]
     return tables
 
@@ -292,6 +296,10 @@ def test_every_policy_against_the_reference(number: int) -> None:
         **policies,
         **columns,
     )
-    wrong = [one for one in compare(result, proof_of(result, database())) if one.largest > 1e-12]
+    wrong = [
+        agreement
+        for agreement in compare(result, proof_of(result, database()))
+        if agreement.largest > 1e-12
+    ]
     assert wrong == []
     assert result.to_dicts()

@@ -33,12 +33,12 @@ def separated(
     decimal: str = ".",
     blank: str = "",
     end: str = "\n",
-    more: tuple[str, str] | None = None,
+    extra_column: tuple[str, str] | None = None,
 ) -> str:
     """The rankings as a file of values with something between them."""
     rows: list[tuple[str, ...]] = [("query_id", "item_id", "score"), *LISTS]
-    if more is not None:
-        rows = [(*row, more[number > 0]) for number, row in enumerate(rows)]
+    if extra_column is not None:
+        rows = [(*row, extra_column[number > 0]) for number, row in enumerate(rows)]
     joint = f"{blank.rstrip()}{mark}{blank}"
     return end.join(joint.join(row).replace(".", decimal) for row in rows) + end
 
@@ -58,7 +58,7 @@ SPREADSHEETS: dict[str, tuple[str, bytes, dict[str, Any]]] = {
     "a tsv of commas": (".tsv", separated(",").encode(), {}),
     "another mark": (".csv", separated("~").encode(), {"separator": "~"}),
     "a tab by its name": (".csv", separated("\t").encode(), {"separator": "tab"}),
-    "marks in a name": (".csv", separated(",", more=("a;b;c;d", "x")).encode(), {}),
+    "marks in a name": (".csv", separated(",", extra_column=("a;b;c;d", "x")).encode(), {}),
 }
 """What it is -> how the file is called, its bytes, and what is said of it."""
 
@@ -69,18 +69,18 @@ def test_the_header_line_shows_what_is_between_values(
 ) -> None:
     """In evaluate, in the text of compile, and where the file is copied into another database."""
     monkeypatch.chdir(tmp_path)
-    suffix, content, told = SPREADSHEETS[case]
+    suffix, content, options = SPREADSHEETS[case]
     Path(f"runs{suffix}").write_bytes(content)
     Path("labels.csv").write_text(LABELS)
     labels = "labels.csv"
-    if "separator" in told:  # which holds for both
+    if "separator" in options:  # which holds for both
         labels = "labels.parquet"
         duckdb.sql("from read_csv('labels.csv', all_varchar = true)").write_parquet(labels)
     for connection in (None, "sqlite://"):
-        result = sm.evaluate(f"runs{suffix}", labels, ["mrr"], connection=connection, **told)
+        result = sm.evaluate(f"runs{suffix}", labels, ["mrr"], connection=connection, **options)
         assert result["mrr"] == 0.5
     spec = sm.Spec(
-        rankings={"file": f"runs{suffix}", **told},
+        rankings={"file": f"runs{suffix}", **options},
         labels={"file": labels},
         metrics=["mrr"],
     )
@@ -109,8 +109,8 @@ def test_a_spec_says_how_its_files_are_written(tmp_path: Path) -> None:
     sqlmetrics("verify", "s.yml", folder=tmp_path)
     sqlmetrics("sheet", "s.yml", folder=tmp_path)
     sqlmetrics("run", "s.yml", "--db", "w.duckdb", folder=tmp_path)
-    with duckdb.connect(str(tmp_path / "w.duckdb")) as made:
-        values = dict(made.sql("select metric, value from numbers").fetchall())
+    with duckdb.connect(str(tmp_path / "w.duckdb")) as database:
+        values = dict(database.sql("select metric, value from numbers").fetchall())
     assert values["sum(price)"] == 0.875
     assert values["dcg"] == pytest.approx(((2**0.5 - 1) + (2**1 - 1)) / 2 * 0.6309297535714575)
 
@@ -140,10 +140,10 @@ def test_what_cannot_be_read_is_told_with_the_option_to_give(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     labels = {"q": {"b": 1}}
-    for content, told, said in WRONG.values():
+    for content, options, message in WRONG.values():
         Path("runs.csv").write_text(content)
-        with pytest.raises((sm.InputError, sm.SpecError), match=said):
-            sm.evaluate("runs.csv", labels, "mrr", connection=connection, **told)
+        with pytest.raises((sm.InputError, sm.SpecError), match=message):
+            sm.evaluate("runs.csv", labels, "mrr", connection=connection, **options)
     with pytest.raises(sm.SpecError, match=r"only for files \.csv"):
         sm.Spec(rankings={"file": "a.parquet", "decimal": ","}, labels={"file": "b"}, metrics="mrr")
 
@@ -163,9 +163,9 @@ def test_a_database_or_spreadsheet_given_as_rows_is_told_in_one_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    for name, (content, said) in FOREIGN.items():
+    for name, (content, message) in FOREIGN.items():
         Path(name).write_bytes(content)
-        with pytest.raises(sm.InputError, match=said) as refused:
+        with pytest.raises(sm.InputError, match=message) as refused:
             sm.evaluate(name, {"q": {"a": 1}}, "mrr")
         assert str(refused.value).isprintable()
 
@@ -201,15 +201,15 @@ def test_a_folder_of_parquet_is_a_source_of_a_spec(lake: Path) -> None:
         sqlmetrics(verb, "s.yml", folder=lake)
     sqlmetrics("run", "s.yml", "--db", "w.duckdb", folder=lake)
     sqlmetrics("check", "s.yml", "--db", "w.duckdb", folder=lake)
-    with duckdb.connect(str(lake / "w.duckdb")) as made:
-        rows = made.sql("select value from numbers order by metric_date").fetchall()
+    with duckdb.connect(str(lake / "w.duckdb")) as database:
+        rows = database.sql("select value from numbers order by metric_date").fetchall()
     assert rows == [(0.5,), (1.0,)]
-    for file, place in (("away/", "away/**/*.parquet"), ("lake/ds=*", "lake/ds=*/**/*.parquet")):
+    for file, pattern in (("away/", "away/**/*.parquet"), ("lake/ds=*", "lake/ds=*/**/*.parquet")):
         (lake / "s.yml").write_text(spec.replace("FILE", file))
-        assert f"'{place}'" in sqlmetrics("compile", "s.yml", folder=lake).stdout
+        assert f"'{pattern}'" in sqlmetrics("compile", "s.yml", folder=lake).stdout
     line = ["evaluate", "lake", "labels.parquet", "-m", "mrr", "--date", "ds", "-o", "json"]
-    told = sqlmetrics(*line, folder=lake).stdout
-    assert {row["system"] for row in json.loads(told)} == {"lake"}
+    output = sqlmetrics(*line, folder=lake).stdout
+    assert {row["system"] for row in json.loads(output)} == {"lake"}
 
 
 DAYS = {
@@ -231,25 +231,25 @@ def test_days_that_are_texts_are_read_alike_or_refused(
 ) -> None:
     """In tables, and in a CSV beside them; no engine guesses which number is the month."""
     monkeypatch.chdir(tmp_path)
-    with servers.open(name) as engine, engine.scratch() as place:
+    with servers.open(name) as engine, engine.scratch() as schema:
         texts = list(DAYS)
         data = {"query_id": list("qrstuvwx"), "item_id": ["a"] * 8, "score": [1] * 8, "ds": texts}
-        engine.load(f"{place}.runs", pa.table(data))
-        good, bad = ([one for one in texts if DAYS[one] is kind] for kind in (True, False))
+        engine.load(f"{schema}.runs", pa.table(data))
+        good, bad = ([text for text in texts if DAYS[text] is kind] for kind in (True, False))
         labels = {"q": {"a": 1}}
         Path("runs.csv").write_text("query_id,item_id,score,ds\nq,a,1,2026-01-02\nr,a,x,2.1.26\n")
         with pytest.raises(sm.InputError, match="is no"):
             sm.evaluate("runs.csv", labels, "mrr", date="ds", connection=engine)
         where = " or ".join(f"ds = '{text}'" for text in good)
         result = sm.evaluate(
-            f"{place}.runs", labels, "mrr", date="ds", where=where, connection=engine
+            f"{schema}.runs", labels, "mrr", date="ds", where=where, connection=engine
         )
         assert [row["metric_date"] for row in result.to_dicts()] == [date(2026, 1, 2)]
         with pytest.raises(sm.InputError, match="ds is not a date") as refused:
-            sm.evaluate(f"{place}.runs", labels, "mrr", date="ds", connection=engine)
+            sm.evaluate(f"{schema}.runs", labels, "mrr", date="ds", connection=engine)
         assert refused.value.details[0].count == len(bad)
         with pytest.raises(sm.InputError, match="number"):
-            sm.evaluate(f"{place}.runs", labels, "mrr", score="ds", connection=engine)
+            sm.evaluate(f"{schema}.runs", labels, "mrr", score="ds", connection=engine)
 
 
 @by_turns(0.9)
@@ -262,13 +262,13 @@ def test_the_name_of_a_file_says_its_format(tmp_path: Path) -> None:
         assert sqlmetrics(*line, name, folder=tmp_path).stdout == ""
     texts = {name: (tmp_path / f"x.{name}").read_text() for name in ("csv", "json", "jsonl", "md")}
     assert texts["csv"].startswith("metric_date,") or texts["csv"].startswith("spec,")
-    assert json.loads(texts["json"]) == [json.loads(one) for one in texts["jsonl"].splitlines()]
+    assert json.loads(texts["json"]) == [json.loads(row) for row in texts["jsonl"].splitlines()]
     assert texts["md"].startswith("| system |")
     assert (tmp_path / "x.html").read_text().startswith("<table><thead><tr><th>system</th>")
     assert pq.read_table(tmp_path / "x.pq")["value"].to_pylist() == [0.5]
     assert (tmp_path / "x.txt").read_text() == (tmp_path / "x").read_text()
     assert (tmp_path / "x").read_text().startswith("system ")
-    for more, said in (
+    for arguments, message in (
         (["x.parquet", "-o", "table"], "contradict"),
         (["x.json", "-o", "csv"], "contradict"),
         (
@@ -276,15 +276,15 @@ def test_the_name_of_a_file_says_its_format(tmp_path: Path) -> None:
             "xlsx is not written here; there is table, json, csv, markdown, html, parquet",
         ),
     ):
-        assert said in sqlmetrics(*line, *more, folder=tmp_path, expect=2).stderr
+        assert message in sqlmetrics(*line, *arguments, folder=tmp_path, expect=2).stderr
     sqlmetrics(*line, "y.json", "-o", "json", folder=tmp_path)
     (tmp_path / "s.yml").write_text(
         "rankings: {file: runs.csv}\nlabels: {file: labels.csv}\nmetrics: [mrr]\n"
     )
     sqlmetrics("sample", "s.yml", "--size", "2", "--out", "sample.csv", folder=tmp_path)
     for verb in (["sheet", "s.yml"], ["sample", "s.yml", "--size", "2"]):
-        done = sqlmetrics(*verb, "--out", "x.parquet", folder=tmp_path, expect=2)
-        assert "parquet is not written here; there is csv" in done.stderr
+        result = sqlmetrics(*verb, "--out", "x.parquet", folder=tmp_path, expect=2)
+        assert "parquet is not written here; there is csv" in result.stderr
     sqlmetrics("estimate", "s.yml", "sample.csv", "--out", "e.csv", folder=tmp_path)
     assert (tmp_path / "e.csv").read_text().startswith("system,")
 
@@ -292,10 +292,10 @@ def test_the_name_of_a_file_says_its_format(tmp_path: Path) -> None:
 def completed(monkeypatch: pytest.MonkeyPatch, folder: Path, shell: str, line: str) -> list[str]:
     """What a shell is told of the last word of a line."""
     words = ["sqlmetrics", *line.split(" ")]
-    with monkeypatch.context() as asked:
-        asked.setenv("_SQLMETRICS_COMPLETE", f"{shell}_complete")
-        asked.setenv("COMP_WORDS", " ".join(words) if shell != "fish" else " ".join(words[:-1]))
-        asked.setenv("COMP_CWORD", str(len(words) - 1) if shell != "fish" else words[-1])
+    with monkeypatch.context() as patch:
+        patch.setenv("_SQLMETRICS_COMPLETE", f"{shell}_complete")
+        patch.setenv("COMP_WORDS", " ".join(words) if shell != "fish" else " ".join(words[:-1]))
+        patch.setenv("COMP_CWORD", str(len(words) - 1) if shell != "fish" else words[-1])
         return sqlmetrics(folder=folder).stdout.split("\n")
 
 
@@ -319,29 +319,29 @@ def test_shells_complete_verbs_options_and_names(
     shell: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for line, word in COMPLETED.items():
-        told = completed(monkeypatch, tmp_path, shell, line)
-        assert any(word in one for one in told), (line, told)
-    with monkeypatch.context() as asked:
-        asked.setenv("_SQLMETRICS_COMPLETE", f"{shell}_source")
+        completions = completed(monkeypatch, tmp_path, shell, line)
+        assert any(word in completion for completion in completions), (line, completions)
+    with monkeypatch.context() as patch:
+        patch.setenv("_SQLMETRICS_COMPLETE", f"{shell}_source")
         assert "_SQLMETRICS_COMPLETE" in sqlmetrics(folder=tmp_path).stdout
 
 
 def test_names_that_are_looked_for_in_the_wrong_place_are_told_where(tmp_path: Path) -> None:
-    for line, said in (
+    for line, message in (
         ("explain ctrr", "ctr"),
         ("evaluate a.csv b.csv -m ctr@5", "sqlmetrics clicks SPEC -m ctr"),
         ("doctor --case preset.trec_eval", "did you mean 'preset trec_eval'"),
     ):
         (tmp_path / "a.csv").write_text(separated(","))
         (tmp_path / "b.csv").write_text(LABELS)
-        assert said in sqlmetrics(*line.split(), folder=tmp_path, expect=2).stderr
+        assert message in sqlmetrics(*line.split(), folder=tmp_path, expect=2).stderr
     assert "\\b" not in sqlmetrics("explain", "--help", folder=tmp_path).stdout
     names = sqlmetrics("doctor", "--list-cases", folder=tmp_path).stdout.splitlines()
     assert "preset trec_eval" in names
     some = sqlmetrics("doctor", "--list-cases", "--case", "refuses", folder=tmp_path).stdout
     assert some.splitlines() == [name for name in names if name.startswith("refuses")]
-    whole = sqlmetrics("doctor", "--list-cases", "--case", "preset TREC_eval", folder=tmp_path)
-    assert whole.stdout == "preset trec_eval\n"
+    exact = sqlmetrics("doctor", "--list-cases", "--case", "preset TREC_eval", folder=tmp_path)
+    assert exact.stdout == "preset trec_eval\n"
 
 
 def test_files_that_are_no_demo_s_are_not_written_over(tmp_path: Path) -> None:
@@ -374,12 +374,12 @@ def test_check_names_the_last_day_and_counts_are_whole(tmp_path: Path) -> None:
         "metrics: [mrr]\noutput: {relation: numbers}\n"
         "checks: [{metric: mrr, min: 0.5}, {min_rows: 1}]\n"
     )
-    done = sqlmetrics("run", "s.yml", "--db", "w.duckdb", folder=tmp_path)
-    assert "numbers: 1 row of s" in done.stderr
+    result = sqlmetrics("run", "s.yml", "--db", "w.duckdb", folder=tmp_path)
+    assert "numbers: 1 row of s" in result.stderr
     line = ["check", "s.yml", "--db", "w.duckdb", "--date", "2026-01-09"]
-    told = sqlmetrics(*line, folder=tmp_path, expect=4).stdout
-    assert "no row of s on this day; the last day is 2026-01-02" in told
-    assert "0.0000" not in told
+    output = sqlmetrics(*line, folder=tmp_path, expect=4).stdout
+    assert "no row of s on this day; the last day is 2026-01-02" in output
+    assert "0.0000" not in output
 
 
 def test_estimate_takes_the_spec_s_names_of_the_labels_columns(tmp_path: Path) -> None:
@@ -390,12 +390,12 @@ def test_estimate_takes_the_spec_s_names_of_the_labels_columns(tmp_path: Path) -
         "rankings: {file: runs.csv, columns: {item: sku}}\n"
         "labels: {file: labels.csv, columns: {item: sku, grade: level}}\nmetrics: [mrr]\n"
     )
-    done = sqlmetrics("sample", "s.yml", "--size", "2", "--out", "s.csv", folder=tmp_path)
-    assert "2 of 2 queries, 1 stratum, seed 1" in done.stderr
-    whole = sqlmetrics("estimate", "s.yml", "s.csv", folder=tmp_path).stdout
+    sample = sqlmetrics("sample", "s.yml", "--size", "2", "--out", "s.csv", folder=tmp_path)
+    assert "2 of 2 queries, 1 stratum, seed 1" in sample.stderr
+    expected = sqlmetrics("estimate", "s.yml", "s.csv", folder=tmp_path).stdout
     for labels in ("labels.csv", "mine.csv"):
-        told = sqlmetrics("estimate", "s.yml", "s.csv", "--labels", labels, folder=tmp_path)
-        assert told.stdout == whole
+        estimate = sqlmetrics("estimate", "s.yml", "s.csv", "--labels", labels, folder=tmp_path)
+        assert estimate.stdout == expected
 
 
 def test_labels_of_semicolons_grow_by_rows_of_semicolons(tmp_path: Path) -> None:
@@ -417,11 +417,11 @@ def test_click_logs_are_read_like_other_csv(tmp_path: Path) -> None:
         "item: item, position: place, clicked: clicked, dwell: dwell}}\n"
         "  cleaning: {min_dwell: 1}\nmetrics: [mrr, ctr@3]\n"
     )
-    told = json.loads(sqlmetrics("clicks", "s.yml", "-o", "json", folder=tmp_path).stdout)
-    assert [row["value"] for row in told["offline"]] == [0.5]
-    assert [row["value"] for row in told["online"]] == [pytest.approx(1 / 3)]
-    both = sqlmetrics("show", "s.yml", "-o", "csv", folder=tmp_path).stdout
-    assert [line.split(",")[5] for line in both.splitlines()[1:]] == ["ctr", "mrr"]
+    output = json.loads(sqlmetrics("clicks", "s.yml", "-o", "json", folder=tmp_path).stdout)
+    assert [row["value"] for row in output["offline"]] == [0.5]
+    assert [row["value"] for row in output["online"]] == [pytest.approx(1 / 3)]
+    listing = sqlmetrics("show", "s.yml", "-o", "csv", folder=tmp_path).stdout
+    assert [line.split(",")[5] for line in listing.splitlines()[1:]] == ["ctr", "mrr"]
 
 
 def test_what_is_not_there_is_told_with_the_nearest_name(tmp_path: Path) -> None:
@@ -442,21 +442,21 @@ def test_what_is_not_there_is_told_with_the_nearest_name(tmp_path: Path) -> None
     (tmp_path / "elsewhere.yml").write_text(spec % "relation: ranked")
     file = "there is no file 'rums.csv'; did you mean 'runs.csv'?"
     table = "there is no table 'rankigns'; did you mean 'rankings'?"
-    here = ["--db", "shop.duckdb"]
+    database = ["--db", "shop.duckdb"]
     lines = {
-        ("run", "file.yml", *here): file,
-        ("run", "file.yml", *here, "--backfill"): file,
+        ("run", "file.yml", *database): file,
+        ("run", "file.yml", *database, "--backfill"): file,
         ("run", "file.yml", "--connection", "sqlite:///m.db"): file,
         ("validate", "file.yml"): file,
         ("clicks", "log.yml"): file,
         ("clicks", "log.yml", "--connection", "sqlite://"): file,
-        ("run", "table.yml", *here): table,
-        ("run", "table.yml", *here, "--backfill"): table,
-        ("run", "elsewhere.yml", *here): "'ranked'; did you mean 'other.ranked'?",
-        ("clicks", "clicked.yml", *here): table.replace("'rankigns'", "'main.rankigns'"),
+        ("run", "table.yml", *database): table,
+        ("run", "table.yml", *database, "--backfill"): table,
+        ("run", "elsewhere.yml", *database): "'ranked'; did you mean 'other.ranked'?",
+        ("clicks", "clicked.yml", *database): table.replace("'rankigns'", "'main.rankigns'"),
     }
-    for line, told in lines.items():
-        assert told in sqlmetrics(*line, folder=tmp_path, expect=2).stderr, line
+    for line, message in lines.items():
+        assert message in sqlmetrics(*line, folder=tmp_path, expect=2).stderr, line
     near = "there is no file or table 'rums.csv'; did you mean 'runs.csv'?"
     line = ("evaluate", "rums.csv", "labels.csv", "-m", "mrr")
     assert near in sqlmetrics(*line, folder=tmp_path, expect=2).stderr

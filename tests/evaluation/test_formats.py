@@ -64,7 +64,7 @@ def rankings_of(kind: str) -> Rows:
         {"query_id": ids[query], "item_id": ids[item], "score": scores[item], "rank": rank}
         for ids in IDS[kind]
         for query, scores in LISTS.items()
-        for rank, item in enumerate(sorted(scores, key=lambda one: -scores[one]), start=1)
+        for rank, item in enumerate(sorted(scores, key=lambda item_id: -scores[item_id]), start=1)
     ]
 
 
@@ -111,9 +111,9 @@ def expected(kind: str, *, binary: bool = False) -> list[Row]:
 def listed(rows: Rows) -> Rows:
     """One row per query, with lists of all else."""
     queries = dict.fromkeys(row["query_id"] for row in rows)
-    own = {query: [row for row in rows if row["query_id"] == query] for query in queries}
+    by_query = {query: [row for row in rows if row["query_id"] == query] for query in queries}
     names = [name for name in rows[0] if name != "query_id"]
-    return [{"query_id": q} | {n: [row[n] for row in own[q]] for n in names} for q in queries]
+    return [{"query_id": q} | {n: [row[n] for row in by_query[q]] for n in names} for q in queries]
 
 
 def without(rows: Rows, *names: str) -> Rows:
@@ -157,8 +157,8 @@ def as_json(name: str) -> Callable[..., Path]:
 def as_json_parts(rows: Rows, role: str, folder: Path) -> str:
     """A key is written where it is wanted: the second file has others, in another order."""
     text_file(folder / f"{role}-1.json", json.dumps(rows[:3]))
-    others = [{"note": None} | dict(reversed(row.items())) for row in rows[3:]]
-    text_file(folder / f"{role}-2.json", json.dumps(others))
+    reordered = [{"note": None} | dict(reversed(row.items())) for row in rows[3:]]
+    text_file(folder / f"{role}-2.json", json.dumps(reordered))
     return str(folder / f"{role}-*.json")
 
 
@@ -180,8 +180,8 @@ def as_folder(rows: Rows, role: str, folder: Path) -> str:
 def as_hive(rows: Rows, role: str, folder: Path) -> str:
     """The query is the name of a folder."""
     for query in dict.fromkeys(row["query_id"] for row in rows):
-        own = without([row for row in rows if row["query_id"] == query], "query_id")
-        parquet_file(folder / role / f"query_id={query}" / "x.parquet", own)
+        records = without([row for row in rows if row["query_id"] == query], "query_id")
+        parquet_file(folder / role / f"query_id={query}" / "x.parquet", records)
     return str(folder / role)
 
 
@@ -309,11 +309,11 @@ BY_PLACE = {"dict of dicts", "named tuples", "tuples", "generator"}
 def _cells(name: str, kinds: Sequence[str]) -> Iterator[Any]:
     """A format with its first kind of ids, and by slices all, by scores and by ranks in turn."""
     orders = ("score",) if name in BY_PLACE else ("score", "rank")
-    cells = [(kind, orders[place % len(orders)]) for place, kind in enumerate(kinds)]
+    cells = [(kind, orders[index % len(orders)]) for index, kind in enumerate(kinds)]
     if len(cells) < len(orders):
         cells.append((kinds[0], "rank"))
-    others = [(kind, order) for kind, order in cells[1:] if keep(f"{name} {kind} {order}", 0.3)]
-    for kind, order in cells[:1] + others:
+    sampled = [(kind, order) for kind, order in cells[1:] if keep(f"{name} {kind} {order}", 0.3)]
+    for kind, order in cells[:1] + sampled:
         yield pytest.param(name, kind, order, id=f"{name}-{kind}-{order}")
 
 
@@ -336,8 +336,8 @@ def test_what_can_be_read_but_once_is_read_once_by_all_that_takes_it() -> None:
     def read_once(rows: Rows) -> Any:
         return pa.Table.from_pylist(rows).to_reader(max_chunksize=2)
 
-    both = {"a": read_once(runs), "b": iter(runs)}
-    assert not {row["difference"] for row in sm.compare(both, iter(truth), METRICS).rows} - {0.0}
+    systems = {"a": read_once(runs), "b": iter(runs)}
+    assert not {row["difference"] for row in sm.compare(systems, iter(truth), METRICS).rows} - {0.0}
     assert numbers(sm.evaluate(read_once(runs), read_once(truth), METRICS)) == expected("texts")
     assert "mrr" in sm.report(iter(runs), read_once(truth), metrics=["mrr"]).markdown
     trace = {"user_input": "q", "retrieved_context_ids": ["a", "b"], "reference_context_ids": ["b"]}
@@ -445,11 +445,11 @@ def test_a_folder_of_days(tmp_path: Path) -> None:
             {"query_id": "q", "item_id": i, "rank": n} for n, i in enumerate([first, second], 1)
         ]
         parquet_file(tmp_path / "logs" / f"ds={day}" / "model=007" / "x.parquet", rows)
-    for given in ("logs", "logs/", "logs/ds=*", "logs/ds=*/*/*.parquet", "logs/**/*.parquet"):
-        path = f"{tmp_path}/{given}"
+    for pattern in ("logs", "logs/", "logs/ds=*", "logs/ds=*/*/*.parquet", "logs/**/*.parquet"):
+        path = f"{tmp_path}/{pattern}"
         result = evaluate(path, LABELS, "mrr", rank="rank", date="ds", system="model")
-        found = {(str(r["metric_date"]), r["system"], r["value"]) for r in result.to_dicts()}
-        assert found == {("2026-03-01", "007", 0.5), ("2026-03-02", "007", 1)}
+        values = {(str(r["metric_date"]), r["system"], r["value"]) for r in result.to_dicts()}
+        assert values == {("2026-03-01", "007", 0.5), ("2026-03-02", "007", 1)}
 
 
 @pytest.mark.parametrize("form", ["csv", "json", "parquet"])
@@ -613,8 +613,8 @@ def test_lists_in_a_table_of_a_database() -> None:
             "create table runs as select 'q' as query_id, ['a', 'b'] as items, 'x' as system"
         )
         options = {"item": "items", "label_columns": {"item": "item_id"}, "system": "system"}
-        for given in ("runs", "select * from runs"):
-            result = evaluate(given, LABELS, "mrr", connection=connection, **options)
+        for source in ("runs", "select * from runs"):
+            result = evaluate(source, LABELS, "mrr", connection=connection, **options)
             assert result["mrr"] == 0.5
 
 
@@ -684,8 +684,8 @@ def test_an_item_twice_in_a_list_counts_at_its_best_rank() -> None:
 def lists_in_csv(path: Path, rows: Rows) -> Path:
     """A list in a text file is written as in JSON."""
     texts = [{name: json.dumps(value) for name, value in row.items()} for row in rows]
-    both = zip(texts, rows, strict=True)
-    return csv_file(path, [text | {"query_id": row["query_id"]} for text, row in both])
+    pairs = zip(texts, rows, strict=True)
+    return csv_file(path, [text | {"query_id": row["query_id"]} for text, row in pairs])
 
 
 @pytest.mark.parametrize(
@@ -711,9 +711,9 @@ def test_a_spec_says_that_rows_hold_lists(
         columns = {value: value} if valued else {}
         spec[table] = {"file": str(path), "lists": True, "columns": columns}
     text = sm.compile(Spec(**spec, metrics=("mrr", "num_ret")), per_query=True)
-    found = {row[1]: row[2:] for row in duckdb.sql(text).fetchall()}
-    own = [row for row in expected("texts") if "query_id" in row]
-    assert found == {row["query_id"]: (row["mrr"], row["num_ret"]) for row in own}
+    per_query = {row[1]: row[2:] for row in duckdb.sql(text).fetchall()}
+    of_queries = [row for row in expected("texts") if "query_id" in row]
+    assert per_query == {row["query_id"]: (row["mrr"], row["num_ret"]) for row in of_queries}
 
 
 # Python's own
@@ -858,13 +858,13 @@ def test_usual_names_are_taken_for_their_roles_and_named(tmp_path: Path) -> None
     truth = pa.table({"user_id": [1], "docno": ["b"], "relevance": [1], "score": [0.0]})
     result = sm.evaluate(runs, truth, "mrr")
     assert result["mrr"] == 0.5
-    said = "using qid as the query and Doc-ID as the item and similarity as the score"
+    message = "using qid as the query and Doc-ID as the item and similarity as the score"
     options = "--query, --item, --score (query=, item=, score= in Python)"
-    assert result.notes[0] == f"rankings: {said}; override with {options}"
+    assert result.notes[0] == f"rankings: {message}; override with {options}"
     assert "user_id as the query" in result.notes[1]
     assert "relevance as the grade" in result.notes[1]
-    told = sm.reconcile(runs, truth, "mrr", ".5").notes  # whatever reads the tables says it
-    assert told == result.notes[:2]
+    notes = sm.reconcile(runs, truth, "mrr", ".5").notes  # whatever reads the tables says it
+    assert notes == result.notes[:2]
     ranked = runs.rename_columns(["topic", "sku", "position"])
     with pytest.raises(sm.InputError, match="position is not a whole number"):
         sm.evaluate(ranked, truth, "mrr")

@@ -23,33 +23,33 @@ PRINTED = pytest.approx(0.7868, abs=1e-4)
 def labels(name: str = "subtopic") -> pa.Table:
     rows = [line.split() for line in QRELS.splitlines()]
     query, group, item, grade = zip(*rows, strict=True)
-    grades = [float(one) for one in grade]
+    grades = [float(value) for value in grade]
     return pa.table({"query_id": query, name: group, "item_id": item, "grade": grades})
 
 
 def test_the_qrels_of_a_diversity_task_have_groups(tmp_path: Path) -> None:
     qrels = tmp_path / "diversity.qrels"
     qrels.write_text(QRELS)
-    found = evaluate(RUN, qrels, ["alpha_nDCG@5", "ndcg@5"])
-    assert found["alpha_ndcg@5"] == PRINTED
-    assert "using the iteration of the qrels, their second field, as the group" in str(found)
+    result = evaluate(RUN, qrels, ["alpha_nDCG@5", "ndcg@5"])
+    assert result["alpha_ndcg@5"] == PRINTED
+    assert "using the iteration of the qrels, their second field, as the group" in str(result)
     with pytest.raises(sm.InputError, match=r"duplicate_labels=max_grade; for .*--group iteration"):
         evaluate(RUN, qrels, "ndcg@5")
     alone = evaluate(RUN, qrels, "ndcg@5", group="iteration", label_columns={"item": "item_id"})
-    assert alone["ndcg@5"] == pytest.approx(found["ndcg@5"], abs=1e-12)
+    assert alone["ndcg@5"] == pytest.approx(result["ndcg@5"], abs=1e-12)
 
 
 def test_a_column_is_taken_as_the_group_where_a_metric_needs_one() -> None:
-    found = evaluate(RUN, labels("Nugget_ID"), "alpha_ndcg@5")
-    assert found["alpha_ndcg@5"] == PRINTED
-    assert "labels: using Nugget_ID as the group" in str(found)
+    result = evaluate(RUN, labels("Nugget_ID"), "alpha_ndcg@5")
+    assert result["alpha_ndcg@5"] == PRINTED
+    assert "labels: using Nugget_ID as the group" in str(result)
     with pytest.raises(sm.InputError, match="same query: 1"):  # and nowhere else
         evaluate(RUN, labels("nugget"), "ndcg@5")
     with pytest.raises(sm.SpecError, match="needs the groups of labels: name their column"):
         evaluate(RUN, labels("kind"), "alpha_ndcg@5")
-    both = labels().append_column("intent", pa.array(list("abcde")))
+    two_groups = labels().append_column("intent", pa.array(list("abcde")))
     with pytest.raises(sm.SpecError, match="needs the groups of labels"):
-        evaluate(RUN, both, "alpha_ndcg@5")
+        evaluate(RUN, two_groups, "alpha_ndcg@5")
 
 
 def test_repeated_labels_are_told_of_columns_that_may_be_their_group(tmp_path: Path) -> None:
@@ -60,9 +60,9 @@ def test_repeated_labels_are_told_of_columns_that_may_be_their_group(tmp_path: P
     with pytest.raises(sm.InputError, match=r"group=subtopic \(--group subtopic\)$"):
         evaluate(RUN, csv, "ndcg@5")
     assert evaluate(RUN, csv, "ndcg@5", group="subtopic")["ndcg@5"] == 1
-    both = labels("intent").append_column("Nugget", pa.array(list("abcde")))
+    two_groups = labels("intent").append_column("Nugget", pa.array(list("abcde")))
     with pytest.raises(sm.InputError, match=r"group=Nugget .*; for .*--group intent"):
-        evaluate(RUN, both, "ndcg@5")
+        evaluate(RUN, two_groups, "ndcg@5")
     with pytest.raises(sm.InputError, match=f"{refused}$"):
         evaluate(RUN, labels("kind"), "ndcg@5")
     twice = pa.concat_tables([labels(), labels()])
@@ -76,14 +76,14 @@ def test_repeated_labels_are_told_of_columns_that_may_be_their_group(tmp_path: P
 def test_an_item_without_a_label_may_be_of_any_group(rank: int, looked_at: set[str]) -> None:
     """Sets take ranks of their own, so that no cutoff hides a row; B is labelled in two groups."""
     run = pa.table({"query_id": ["1"] * 4, "item_id": list("BACD"), "score": [4.0, 3.0, 2.0, 1.0]})
-    told = [row for row in labels().to_pylist() if row["item_id"] != "BAC"[rank - 1]]
+    judgments = [row for row in labels().to_pylist() if row["item_id"] != "BAC"[rank - 1]]
     for unjudged in ("nan", "skip"):
-        found = evaluate(
-            run, told, ["p_ia@2", "evidence_recall@2"], group="subtopic", unjudged=unjudged
+        result = evaluate(
+            run, judgments, ["p_ia@2", "evidence_recall@2"], group="subtopic", unjudged=unjudged
         )
-        values = {row["metric"]: row["value"] for row in found.to_dicts()}
-        left = {name for name, value in values.items() if value is None or math.isnan(value)}
-        assert left == looked_at
+        values = {row["metric"]: row["value"] for row in result.to_dicts()}
+        undefined = {name for name, value in values.items() if value is None or math.isnan(value)}
+        assert undefined == looked_at
 
 
 def test_a_row_of_labels_may_hold_the_items_of_a_group() -> None:

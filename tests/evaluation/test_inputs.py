@@ -129,8 +129,8 @@ SIMPLE_RANKED = numbers(sm.evaluate(SIMPLE[0], SIMPLE[1][:-1], METRICS))
 @pytest.fixture(scope="module")
 def own() -> Iterator[Connection]:
     """A user's database: settings are put back, and what was made is dropped, after each test."""
-    with duckdb.connect(config={"threads": 1}) as one:
-        yield one
+    with duckdb.connect(config={"threads": 1}) as database:
+        yield database
 
 
 @pytest.fixture(scope="module")
@@ -156,8 +156,8 @@ def clear(connection: Connection) -> None:
         "where not internal union all "
         "select 'table', database_name, schema_name, table_name from duckdb_tables()"
     )
-    for kind, *place in connection.execute(names).fetchall():
-        connection.execute(f"drop {kind} " + ".".join(map(quoted, place)))
+    for kind, *parts in connection.execute(names).fetchall():
+        connection.execute(f"drop {kind} " + ".".join(map(quoted, parts)))
     for (name,) in connection.execute(
         "select database_name from duckdb_databases() where not internal"
     ).fetchall():
@@ -317,8 +317,8 @@ def _cells(name: str) -> Iterator[Any]:
     """A format with ids that are texts, by scores or ranks, and with integers by slices."""
     orders = ("score", "rank") if FORMATS[name].ranks else ("score",)
     texts = [(order, "texts") for order in kept(f"order {name}", orders, 0.3)]
-    others = [("score", "integers")] * keep(f"format {name}", 0.3)
-    for order, ids in texts + others:
+    integers = [("score", "integers")] * keep(f"format {name}", 0.3)
+    for order, ids in texts + integers:
         yield pytest.param(name, order, ids, id=f"{name}-{order}-{ids}")
 
 
@@ -332,12 +332,12 @@ def test_a_format_changes_no_number(
         form.put(rows, role, tmp_path, connection)
         for rows, role in zip(tables_of(held), ("rankings", "labels"), strict=True)
     )
-    given = {"connection": connection, "cell": f"input {name} {ids}", order: order}
-    assert numbers(evaluate(rankings, labels, METRICS, **given)) == expected(held)
+    options = {"connection": connection, "cell": f"input {name} {ids}", order: order}
+    assert numbers(evaluate(rankings, labels, METRICS, **options)) == expected(held)
 
 
 def test_the_ids_of_the_matrix_are_all_different() -> None:
-    ids = [one for kind in TEXTS.values() for one in kind]
+    ids = [value for kind in TEXTS.values() for value in kind]
     assert len(set(ids)) == len(ids)
     assert len([key for key in expected(TEXTS) if key[0] == "query"]) == len(ids)
 
@@ -393,8 +393,8 @@ def test_line_ends_of_trec_files(start: str, end: str, tmp_path: Path) -> None:
     run.parent.mkdir()
     run.write_bytes(f"{start}q Q0 a 1 2.5 r{end} q\tQ0\t b 2 1e-3 r{end}".encode())
     qrels.write_bytes(f"{start}q 0 b 1{end}\t q 0 a 0{end}".encode())
-    found = evaluate(run, qrels, "mrr", cell=f"lines {start!r} {end!r}")
-    assert found["mrr"] == 0.5
+    result = evaluate(run, qrels, "mrr", cell=f"lines {start!r} {end!r}")
+    assert result["mrr"] == 0.5
 
 
 def test_lines_of_a_trec_file_may_end_differently(tmp_path: Path) -> None:
@@ -433,10 +433,10 @@ def test_types_of_ids(kind: pa.DataType) -> None:
     """A type may differ between the tables, as long as the text is the same."""
     rankings, labels = tables_of(INTEGERS)
     for column in ("query_id", "item_id"):
-        place = rankings.column_names.index(column)
+        index = rankings.column_names.index(column)
         texts = rankings[column].cast(pa.string())
         typed = texts.dictionary_encode() if pa.types.is_dictionary(kind) else texts.cast(kind)
-        rankings = rankings.set_column(place, column, typed)
+        rankings = rankings.set_column(index, column, typed)
     result = evaluate(rankings, labels, METRICS, cell=f"type of ids {kind}")
     assert numbers(result) == expected(INTEGERS)
 
@@ -495,8 +495,8 @@ def test_columns_may_have_any_name(first: int) -> None:
     ranked = pa.table(columns, names=list(names.values()))
     # The query without a list has no weight, so its label is left out
     labelled = pa.table(labels.columns, names=turned[:3])[:-1]
-    given = {"cell": f"columns {first}", "grade": names["score"], **names}
-    result = evaluate(ranked, labelled, METRICS, **given)
+    options = {"cell": f"columns {first}", "grade": names["score"], **names}
+    result = evaluate(ranked, labelled, METRICS, **options)
     assert numbers(result) == SIMPLE_RANKED
     segments = {(row["segment_name"], row["segment_value"]) for row in result.to_dicts()}
     assert segments == {("all", "all"), (names["by"], "x")}
@@ -510,8 +510,8 @@ def test_names_may_be_swapped() -> None:
     renamed = [
         table.rename_columns([swapped[name] for name in table.column_names]) for table in tables
     ]
-    given = {"query": "item_id", "item": "score", "score": "query_id", "grade": "query_id"}
-    assert numbers(sm.evaluate(*renamed, METRICS, **given)) == SIMPLE_NUMBERS
+    columns = {"query": "item_id", "item": "score", "score": "query_id", "grade": "query_id"}
+    assert numbers(sm.evaluate(*renamed, METRICS, **columns)) == SIMPLE_NUMBERS
 
 
 def test_a_column_may_be_written_in_another_case() -> None:
@@ -600,12 +600,17 @@ def test_tables_may_have_any_name(names: Sequence[str], connection: Connection) 
         for name, rows in zip(names, (*SIMPLE, queries), strict=True)
     ]
     before = objects(connection)
-    rankings, labels, asked = (
+    rankings, labels, query_table = (
         name if keep(f"unquoted {name}", 0.5) else text
         for name, text in zip(names, put_there, strict=True)
     )
-    given = {"connection": connection, "cell": f"tables {names}", "queries": asked, "by": "length"}
-    result = evaluate(rankings, labels, METRICS, **given)
+    options = {
+        "connection": connection,
+        "cell": f"tables {names}",
+        "queries": query_table,
+        "by": "length",
+    }
+    result = evaluate(rankings, labels, METRICS, **options)
     assert numbers(result) == SIMPLE_NUMBERS
     assert {row["segment_value"] for row in result.to_dicts()} == {"all", "x"}
     assert objects(connection) == before
@@ -692,8 +697,8 @@ SELECTS = (
 @pytest.mark.parametrize("text", SELECTS)
 def test_ways_to_write_a_query(text: str, connection: Connection) -> None:
     put(connection, "table", "my_rankings", SIMPLE[0])
-    given = {"connection": connection, "cell": f"query {text}"}
-    result = evaluate(text, SIMPLE[1], METRICS, **given)
+    options = {"connection": connection, "cell": f"query {text}"}
+    result = evaluate(text, SIMPLE[1], METRICS, **options)
     assert numbers(result) == SIMPLE_NUMBERS
 
 
@@ -737,19 +742,19 @@ PLACES: Mapping[str, Callable[[str, Connection], object]] = {
 }
 
 
-def _evaluated(connection: Connection, metrics: Any = "mrr", **given: Any) -> sm.Result:
-    return sm.evaluate("rankings", "labels", metrics, connection=connection, **given)
+def _evaluated(connection: Connection, metrics: Any = "mrr", **options: Any) -> sm.Result:
+    return sm.evaluate("rankings", "labels", metrics, connection=connection, **options)
 
 
-@pytest.mark.parametrize("place", PLACES)
-def test_hostile_texts_only_fail(place: str, connection: Connection) -> None:
+@pytest.mark.parametrize("argument", PLACES)
+def test_hostile_texts_only_fail(argument: str, connection: Connection) -> None:
     for name, rows in zip(("rankings", "labels"), SIMPLE, strict=True):
         put(connection, "table", name, rows)
     connection.execute("create table t as select 42 as x")
     before = objects(connection)
-    for text in kept(f"hostile {place}", HOSTILE, 0.5):
+    for text in kept(f"hostile {argument}", HOSTILE, 0.5):
         with pytest.raises((sm.SpecError, sm.InputError)):
-            PLACES[place](text, connection)
+            PLACES[argument](text, connection)
     assert objects(connection) == before
     assert connection.execute("from t").fetchall() == [(42,)]
 
@@ -780,13 +785,13 @@ def test_values_come_back_as_they_are() -> None:
         for day, value in enumerate(values, start=1)
     )
     result = evaluate(rankings, SIMPLE[1], "mrr", system="sys", by="country", date="day")
-    found = {
+    segments = {
         (row["metric_date"].day, row["system"], row["segment_name"], row["segment_value"])
         for row in result.to_dicts()
         if row["n_queries"] > row["n_missing"]
     }
     for day, value in enumerate(values, start=1):
-        assert {(day, value, "country", value), (day, value, "all", "all")} <= found
+        assert {(day, value, "country", value), (day, value, "all", "all")} <= segments
 
 
 # The user's own connection
@@ -932,8 +937,8 @@ def test_settings_of_the_connection_change_no_number(setting: str, order: str) -
         put(connection, "table", name, rows)
     connection.execute(f"set {setting}")
     before = settings_of(connection)
-    given = {"connection": connection, "cell": f"setting {setting} {order}", order: order}
-    result = evaluate("rankings", "labels", METRICS, **given)
+    options = {"connection": connection, "cell": f"setting {setting} {order}", order: order}
+    result = evaluate("rankings", "labels", METRICS, **options)
     assert numbers(result) == expected(held)
     assert settings_of(connection) == before
     connection.close()

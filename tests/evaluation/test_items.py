@@ -42,8 +42,8 @@ ITEMS = pa.table(
 )
 
 
-def evaluated(metric: str, **given: Any) -> sm.Result:
-    return evaluate(RANKINGS, LABELS, metric, **{"system": "system", **given})
+def evaluated(metric: str, **options: Any) -> sm.Result:
+    return evaluate(RANKINGS, LABELS, metric, **{"system": "system", **options})
 
 
 def items(**changed: list[Any]) -> pa.Table:
@@ -112,8 +112,8 @@ def test_bad_items_are_refused(metric: str, table: pa.Table, problem: str) -> No
 def test_unchecked_items_that_are_not_described_do_not_count() -> None:
     """A has the share 2/3 of the popularity, c has 1/3, and b is not there."""
     some = ITEMS.take([0, 2])
-    found = evaluated("novelty@3", items=some, check=False).to_dicts()
-    means = {row["system"]: row["value"] for row in found}
+    rows = evaluated("novelty@3", items=some, check=False).to_dicts()
+    means = {row["system"]: row["value"] for row in rows}
     assert means["prod"] == pytest.approx((math.log2(3 / 2) + math.log2(3)) / 2)
 
 
@@ -137,10 +137,10 @@ def test_a_changed_baseline_changes_the_definition() -> None:
 def test_a_text_whose_grade_is_above_the_scale_is_refused() -> None:
     labels = pa.table({"query_id": ["q", "q"], "item_id": ["a", "b"], "grade": ["top", "ok"]})
     grades = {"top": 4, "ok": 1}
-    given = {"system": "system", "grades": grades}
+    options = {"system": "system", "grades": grades}
     with pytest.raises(sm.InputError, match="grade is above max_grade=3 in 1 row"):
-        evaluate(RANKINGS, labels, "err@2", **given)
-    assert evaluate(RANKINGS, labels, "err(max_grade=4)@2", **given).measures
+        evaluate(RANKINGS, labels, "err@2", **options)
+    assert evaluate(RANKINGS, labels, "err(max_grade=4)@2", **options).measures
 
 
 SPEC = """
@@ -162,16 +162,16 @@ def test_on_the_command_line(tmp_path: Path) -> None:
 
     sqlmetrics("validate", "spec.yml", folder=tmp_path)
     assert "from ranked" in sqlmetrics("compile", "spec.yml", folder=tmp_path).stdout
-    shown = sqlmetrics("verify", "spec.yml", folder=tmp_path).stdout
-    assert [line.split()[0] for line in shown.splitlines()[1:4]] == [
+    output = sqlmetrics("verify", "spec.yml", folder=tmp_path).stdout
+    assert [line.split()[0] for line in output.splitlines()[1:4]] == [
         "overlap@2",
         "rbo",
         "novelty@2",
     ]
 
     line = "evaluate runs.parquet labels.parquet -m novelty@2 -m rbo --system system -o csv"
-    more = ["--items", "items.parquet", "--baseline", "prod"]
-    out = sqlmetrics(*line.split(), *more, folder=tmp_path).stdout
+    options = ["--items", "items.parquet", "--baseline", "prod"]
+    out = sqlmetrics(*line.split(), *options, folder=tmp_path).stdout
     assert ",rbo,0," in out
     assert ",novelty,2," in out
 
@@ -226,10 +226,10 @@ def test_a_column_that_is_not_there_is_told(
 
 def test_whether_more_of_a_column_is_better_is_what_the_text_says() -> None:
     texts = ["mean(price, better=lower)@1", "max(price)@1"]
-    told = sm.compare(
+    rows = sm.compare(
         RANKINGS, LABELS, texts, system="system", baseline="prod", items=PRICED
     ).to_dicts()
-    assert [(row["metric"], row["difference"]) for row in told] == [
+    assert [(row["metric"], row["difference"]) for row in rows] == [
         ("mean(price, better=lower)@1", 20.0),
         ("max(price)@1", 20.0),
     ]
@@ -282,13 +282,13 @@ BORN = pa.table({"item_id": ["a", "b", "c"], "born": ["2026-01-01", "2026-01-05"
 @pytest.mark.parametrize("name", ["sqlite", long("postgres"), long("datafusion")])
 def test_an_age_is_in_days_on_the_day_of_the_list(name: str, servers: Any) -> None:
     """On the 5th a is 4 days old, b none; on the 6th b is 1 and a 5; of c nobody knows it."""
-    with servers.open(name) as engine, engine.scratch() as place:
+    with servers.open(name) as engine, engine.scratch() as schema:
         for table, rows in {"r": DATED, "l": LABELS, "i": BORN}.items():
-            engine.load(f"{place}.{table}", rows)
+            engine.load(f"{schema}.{table}", rows)
         spec = sm.Spec(
-            rankings={"relation": f"{place}.r", "columns": {"system": "system", "date": "day"}},
-            labels={"relation": f"{place}.l"},
-            items={"relation": f"{place}.i"},
+            rankings={"relation": f"{schema}.r", "columns": {"system": "system", "date": "day"}},
+            labels={"relation": f"{schema}.l"},
+            items={"relation": f"{schema}.i"},
             metrics=["mean(age(born))@3", "MAX( age( born ), relevant )", "sum(age(born))@1"],
         )
         result, agreements = verify_spec(spec, Database(engine))
@@ -318,7 +318,7 @@ WORTH = pa.table(
 )
 
 
-def worth(**changed: list[Any]) -> pa.Table:
+def valued_labels(**changed: list[Any]) -> pa.Table:
     return pa.table({**WORTH.to_pydict(), **changed})
 
 
@@ -326,9 +326,17 @@ def worth(**changed: list[Any]) -> pa.Table:
     ("metric", "labels", "problem"),
     [
         ("recall(revenu)@2", WORTH, "labels: unknown column 'revenu'; did you mean 'revenue'?"),
-        ("ndcg(revenue)@2", worth(revenue=[30, -1]), "revenue is below 0 in 1 row"),
-        ("ndcg(revenue)@2", worth(revenue=["30", "much"]), "revenue is not a number in 1 row"),
-        ("dcg(revenue)", worth(revenue=[30, math.inf]), "revenue is NaN or infinite in 1 row"),
+        ("ndcg(revenue)@2", valued_labels(revenue=[30, -1]), "revenue is below 0 in 1 row"),
+        (
+            "ndcg(revenue)@2",
+            valued_labels(revenue=["30", "much"]),
+            "revenue is not a number in 1 row",
+        ),
+        (
+            "dcg(revenue)",
+            valued_labels(revenue=[30, math.inf]),
+            "revenue is NaN or infinite in 1 row",
+        ),
         ("recall(revenue)", WORTH, r"needs a cutoff, like recall\(revenue\)@10"),
         ("recall(revenue)@10 / recall@10", WORTH, r"'recall\(revenue\)@10 / recall@10' cannot be"),
         ("recall(revenue, gain=exp)@2", WORTH, r"recall\(revenue\) has no option gain"),
@@ -351,13 +359,13 @@ def test_what_labels_are_worth_may_stand_in_the_rankings_or_twice() -> None:
     in_lists = {"grade": [1, 0, None, 0, 1], "revenue": [30, 5, None, 5, 30]}
     together = pa.table({**RANKINGS.to_pydict(), **in_lists})
     texts = ["recall(revenue)@1", "ndcg(revenue)", "dcg(revenue, discount=none)@2"]
-    found = evaluate(together, None, texts, system="system", grade="grade").to_dicts()
+    rows = evaluate(together, None, texts, system="system", grade="grade").to_dicts()
     second = 1 / math.log2(3)
     values = {"prod": [1.0, 1.0, 30.0], "new": [0.0, second, 30.0]}
     for system, expected in values.items():
-        got = [row["value"] for row in found if row["system"] == system]
+        got = [row["value"] for row in rows if row["system"] == system]
         assert got == pytest.approx(expected, rel=1e-12)
-    twice = worth(item_id=["a", "a"], grade=[0, 1])
+    twice = valued_labels(item_id=["a", "a"], grade=[0, 1])
     merged = evaluate(RANKINGS, twice, texts[2], system="system", duplicate_labels="max_grade")
     assert [row["value"] for row in merged.to_dicts()] == [70.0, 70.0]
 
@@ -365,15 +373,15 @@ def test_what_labels_are_worth_may_stand_in_the_rankings_or_twice() -> None:
 @by_turns(3.2)
 @pytest.mark.parametrize("name", ["sqlite", long("postgres"), long("datafusion")])
 def test_columns_of_items_are_the_same_in_other_databases(name: str, servers: Any) -> None:
-    there = pa.array([True, False, None])
-    tables = {"r": RANKINGS, "l": WORTH, "i": PRICED.append_column("Is There", there)}
-    with servers.open(name) as engine, engine.scratch() as place:
+    presence = pa.array([True, False, None])
+    tables = {"r": RANKINGS, "l": WORTH, "i": PRICED.append_column("Is There", presence)}
+    with servers.open(name) as engine, engine.scratch() as schema:
         for table, rows in tables.items():
-            engine.load(f"{place}.{table}", rows)
+            engine.load(f"{schema}.{table}", rows)
         spec = sm.Spec(
-            rankings={"relation": f"{place}.r", "columns": {"system": "system"}},
-            labels={"relation": f"{place}.l"},
-            items={"sql": f'select item_id, seller, price, "Is There" as "isOpen" from {place}.i'},
+            rankings={"relation": f"{schema}.r", "columns": {"system": "system"}},
+            labels={"relation": f"{schema}.l"},
+            items={"sql": f'select item_id, seller, price, "Is There" as "isOpen" from {schema}.i'},
             metrics=[
                 "mean(price)@2",
                 "sum(price)",

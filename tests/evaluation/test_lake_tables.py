@@ -52,10 +52,10 @@ def delta(folder: Path) -> tuple[str, str]:
     wrong = RANKINGS.slice(12, 12).set_column(2, "score", pa.array([0.0] * 12))
     for rows in (wrong, RANKINGS.slice(12, 12)):
         deltalake.write_deltalake(rankings, rows, mode="overwrite", predicate="ds = '2026-03-02'")
-    more = pa.concat_tables(
+    extended = pa.concat_tables(
         [LABELS, pa.table({**LABELS.slice(0, 1).to_pydict(), "item_id": ["c"]})]
     )
-    deltalake.write_deltalake(labels, more)
+    deltalake.write_deltalake(labels, extended)
     deltalake.DeltaTable(labels).delete("query_id = 'q 1' and item_id = 'c'")
     return rankings, labels
 
@@ -115,11 +115,11 @@ def test_current_rows_are_read_by_every_command(kind: str, tmp_path: Path) -> No
         sm.compile(spec)
     with duckdb.connect() as jobs:
         sm.run(spec, start=DAYS[0], end=DAYS[-1] + timedelta(1), connection=jobs)
-        written = jobs.sql(
+        stored = jobs.sql(
             "select value from ranking_metrics where metric = 'mrr' order by metric_date"
         ).fetchall()
     by_day = {day: [row["mrr"] for row in expected if row["metric_date"] == day] for day in DAYS}
-    assert [value for (value,) in written] == pytest.approx([sum(v) / 4 for v in by_day.values()])
+    assert [value for (value,) in stored] == pytest.approx([sum(v) / 4 for v in by_day.values()])
 
 
 def test_a_run_of_a_day_reads_its_files_alone(tmp_path: Path) -> None:
@@ -156,9 +156,11 @@ def test_a_lake_of_ducklake_is_read_by_its_catalog(
     monkeypatch.chdir(tmp_path)
     (tmp_path / "data/rankings").mkdir(parents=True)
     pq.write_table(RANKINGS, tmp_path / "data/rankings/ducklake-0a1b.parquet")
-    told = "a table of DuckLake, whose files may hold deleted rows; attach its catalog in profiles"
+    message = (
+        "a table of DuckLake, whose files may hold deleted rows; attach its catalog in profiles"
+    )
     for folder in ("data/rankings", "data"):
-        with pytest.raises(sm.InputError, match=told):
+        with pytest.raises(sm.InputError, match=message):
             sm.evaluate(folder, LABELS, METRICS)
     lake = {"path": "ducklake:meta.ducklake", "alias": "lake", "data_path": "data"}
     output = {"type": "duckdb", "path": ":memory:", "extensions": ["ducklake"], "attach": [lake]}
@@ -173,10 +175,12 @@ def test_a_lake_of_ducklake_is_read_by_its_catalog(
         engine.execute("insert into lake.rankings select * from lake.rankings where score = 1")
         engine.execute("delete from lake.rankings where score = 1")
     kept = RANKINGS.filter(pc.field("score") != 1)
-    asked = {"date": "ds"}
-    found = sm.evaluate("lake.rankings", "lake.labels", METRICS, connection="dev", **asked)
-    wanted = sm.evaluate(kept, LABELS, METRICS, **asked)
-    assert [row["value"] for row in found.to_dicts()] == [row["value"] for row in wanted.to_dicts()]
+    options = {"date": "ds"}
+    result = sm.evaluate("lake.rankings", "lake.labels", METRICS, connection="dev", **options)
+    wanted = sm.evaluate(kept, LABELS, METRICS, **options)
+    assert [row["value"] for row in result.to_dicts()] == [
+        row["value"] for row in wanted.to_dicts()
+    ]
     columns = {"score": "score", "date": "ds"}
     job = sm.Spec(
         name="shop",

@@ -39,19 +39,29 @@ COMMANDS = {
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("named")
     size = ["--requests", "300", "--users", "60", "--queries", "20", "--days", "2"]
-    done = CliRunner().invoke(cli, ["simulate", str(folder / "log"), *size, "-q"])
-    assert not done.exit_code, done.output
+    result = CliRunner().invoke(cli, ["simulate", str(folder / "log"), *size, "-q"])
+    assert not result.exit_code, result.output
     return folder
 
 
 def spec(folder: Path, **changed: Any) -> Path:
     """A click log's job with two systems, with other values for some keys."""
-    shown = {"request": "request_id", "query": "query", "item": "item_id", "position": "position"}
-    shown |= {"system": "system", "user": "user_id", "time": "shown_at", "segments": ["country"]}
+    impression_columns = {
+        "request": "request_id",
+        "query": "query",
+        "item": "item_id",
+        "position": "position",
+    }
+    impression_columns |= {
+        "system": "system",
+        "user": "user_id",
+        "time": "shown_at",
+        "segments": ["country"],
+    }
     events = {"request": "request_id", "item": "item_id", "action": "action"}
     events |= {"user": "user_id", "time": "happened_at"}
     shown_source: dict[str, Any] = {"file": str(folder / "log/impressions.parquet")}
-    shown_source["columns"] = shown
+    shown_source["columns"] = impression_columns
     events_source: dict[str, Any] = {"file": str(folder / "log/events.parquet"), "columns": events}
     clicks = {
         "daily": True,
@@ -59,38 +69,38 @@ def spec(folder: Path, **changed: Any) -> Path:
         "events": events_source,
         "labels": {"grades": {"click": 1, "add_to_cart": 2, "purchase": 3}},
     }
-    given = {"version": 1, "name": "ev", "metrics": ["ndcg@10", "ctr"], "baseline": "new"}
-    given |= {"by": ["country"], "output": {"relation": "m"}, "clicks": clicks} | changed
-    if grades := given.pop("grades", None):
+    fields = {"version": 1, "name": "ev", "metrics": ["ndcg@10", "ctr"], "baseline": "new"}
+    fields |= {"by": ["country"], "output": {"relation": "m"}, "clicks": clicks} | changed
+    if grades := fields.pop("grades", None):
         clicks["labels"] = {"grades": grades}
-    if where := given.pop("where", None):
+    if where := fields.pop("where", None):
         events_source["where"] = where
-    if given.pop("some_systems", None):
+    if fields.pop("some_systems", None):
         name = str(folder / "log/some_systems.parquet")
         system = "case when hash(user_id) % 7 > 0 then system end as system"
         rows = f"select * replace ({system}) from '{shown_source['file']}'"
         duckdb.sql(rows).write_parquet(name)
         shown_source["file"] = name
-    if unit := given.pop("unit", None):  # of times that are milliseconds
+    if unit := fields.pop("unit", None):  # of times that are milliseconds
         for source, column in ((shown_source, "shown_at"), (events_source, "happened_at")):
             name = source["file"].replace(".parquet", "_ms.parquet")
             rows = f"select * replace (epoch_ms({column}) as {column}) from '{source['file']}'"
             duckdb.sql(rows).write_parquet(name)
             source |= {"file": name, "time_unit": unit}
     path = folder / "spec.yml"
-    path.write_text(yaml.safe_dump(given))
+    path.write_text(yaml.safe_dump(fields))
     return path
 
 
-def told(command: str, path: Path, *more: str) -> tuple[int, str]:
+def output_of(command: str, path: Path, *arguments: str) -> tuple[int, str]:
     """The exit code and all that a command says, as one line."""
-    with TemporaryDirectory() as written:
-        files = [(option, f"{written}/{name}") for option, name in COMMANDS[command].items()]
-        done = CliRunner().invoke(cli, [command, str(path), *chain(*files, map(str, more))])
-    if isinstance(error := done.exception, SqlmetricsError):
+    with TemporaryDirectory() as directory:
+        files = [(option, f"{directory}/{name}") for option, name in COMMANDS[command].items()]
+        result = CliRunner().invoke(cli, [command, str(path), *chain(*files, map(str, arguments))])
+    if isinstance(error := result.exception, SqlmetricsError):
         return error.exit_code, " ".join(str(error).split())
     assert error is None or isinstance(error, SystemExit), error
-    return done.exit_code, " ".join((done.output + done.stderr).split())
+    return result.exit_code, " ".join((result.output + result.stderr).split())
 
 
 THERE = "there are click ("
@@ -113,7 +123,7 @@ def test_a_value_that_decides_a_number_is_refused(
             continue  # which want metrics of lists
         if command == "report" and find_spec("altair") is None:
             continue
-        code, text = told(command, path)
+        code, text = output_of(command, path)
         assert code in (2, 4), (command, text)
         assert all(sentence in text for sentence in sentences), (command, text)
 
@@ -140,17 +150,17 @@ def test_a_value_that_an_option_names_is_there(
     }
     tables = tmp_path / "tables.yml"
     tables.write_text(yaml.safe_dump(sources | {"metrics": ["mrr"], "output": {"relation": "m"}}))
-    place: list[str] = []
+    database: list[str] = []
     if is_stored:
-        place = ["--db", str(tmp_path / "jobs.duckdb")]
-        assert not CliRunner().invoke(cli, ["run", str(tables), *place, "-q"]).exit_code
+        database = ["--db", str(tmp_path / "jobs.duckdb")]
+        assert not CliRunner().invoke(cli, ["run", str(tables), *database, "-q"]).exit_code
     for command in ("report", "diagnose", "compare"):
         if command == "report" and find_spec("altair") is None:
             continue
         for path in (tables, *([] if is_stored else [spec(folder)])):
             unpaired = ["--unpaired"] if command == "compare" and path != tables else []
             for option, sentence in OPTIONS:
-                code, text = told(command, path, *option, *unpaired, *place)
+                code, text = output_of(command, path, *option, *unpaired, *database)
                 assert code == 2, (command, option, text)
                 assert sentence in text, (command, option, text)
 
@@ -160,7 +170,7 @@ def test_a_value_that_decides_none_is_a_note(folder: Path) -> None:
     checks = [limit | {"segment": {"country": "ED"}}, limit | {"against": "odl"}]
     path = spec(folder, checks=checks)
     for command in ("validate", "clicks", "run"):
-        code, text = told(command, path)
+        code, text = output_of(command, path)
         assert code == 0, text
         assert "names the country 'ED', which no row has; did you mean 'DE'? there are" in text
         assert "names the system 'odl', which no row has; did you mean 'old'? there are" in text
@@ -170,11 +180,11 @@ def test_a_quiet_night_is_no_mistake(folder: Path) -> None:
     """What other days have may be missing on one; in a small log it may be missing at all."""
     late = "action <> 'purchase' or happened_at >= timestamp '2026-01-06'"
     path = spec(folder, where=late)
-    code, text = told("run", path, "--start", "2026-01-05", "--end", "2026-01-06")
+    code, text = output_of("run", path, "--start", "2026-01-05", "--end", "2026-01-06")
     assert code == 0, text
     assert "purchase" not in text
     few = spec(folder, grades={"click": 1, "wish": 2})
-    code, text = told("clicks", few)
+    code, text = output_of("clicks", few)
     assert code == 0, text
     assert "names the action 'wish', which no row has" in text
 
@@ -195,7 +205,7 @@ def test_a_log_stands_beside_its_baseline(folder: Path) -> None:
             "select metric, system, sum(running_difference), bool_and(running_low is not null) "
             "from m_comparison where segment_name = 'all' group by all order by all"
         ).fetchall()
-        found = sm.check(spec_read, connection)
+        verdicts = sm.check(spec_read, connection)
     by_key = {(row["metric_date"], row["system"], row["metric"]): row for row in rows}
     assert len(by_key) == 8
     for (day, system, metric), row in by_key.items():
@@ -204,8 +214,10 @@ def test_a_log_stands_beside_its_baseline(folder: Path) -> None:
             continue
         other = by_key[day, "new", metric]
         errors = [
-            (one["ci_high"] - one["ci_low"]) / 2 / student.critical(0.95, one["n_clusters"] - 1)
-            for one in (row, other)
+            (estimate["ci_high"] - estimate["ci_low"])
+            / 2
+            / student.critical(0.95, estimate["n_clusters"] - 1)
+            for estimate in (row, other)
         ]
         n_least = min(row["n_clusters"], other["n_clusters"])
         reach = student.critical(0.95, n_least - 1) * math.hypot(*errors)
@@ -216,12 +228,14 @@ def test_a_log_stands_beside_its_baseline(folder: Path) -> None:
         assert row["difference_high"] == pytest.approx(difference + reach, abs=1e-9)
     assert [row[:2] for row in running] == [("ctr", "old"), ("ndcg", "old")]
     assert all(has_interval for *_, has_interval in running)
-    assert [verdict.rule for verdict in found] == ["max_drop 0 against new, confidence always"] * 2
+    assert [verdict.rule for verdict in verdicts] == [
+        "max_drop 0 against new, confidence always"
+    ] * 2
     for metrics in ([], ["-m", "ctr"]):
-        compared = told("compare", path, "--unpaired", *metrics)
+        compared = output_of("compare", path, "--unpaired", *metrics)
         assert compared[0] == 0
         assert "ctr from" in compared[1]
-    assert all("no interval" not in verdict.note and "±" in verdict.note for verdict in found)
+    assert all("no interval" not in verdict.note and "±" in verdict.note for verdict in verdicts)
 
 
 @pytest.mark.parametrize(
@@ -255,9 +269,9 @@ def test_a_query_that_cannot_be_read_is_told_as_it_was_given(tmp_path: Path) -> 
     )
     database = tmp_path / "shop.sqlite"
     sqlite3.connect(database).close()
-    for asked, query in ((logged, "impressions_table"), (ranked, "ranked_table")):
+    for job, query in ((logged, "impressions_table"), (ranked, "ranked_table")):
         with pytest.raises(sm.InputError) as caught:
-            sm.validate(asked, f"sqlite:///{database}")
+            sm.validate(job, f"sqlite:///{database}")
         assert f"'select * from {query}', which runs in SQLite, cannot be" in str(caught.value)
 
 
@@ -274,14 +288,14 @@ def test_a_null_system_beside_a_baseline_that_is_nowhere(tmp_path: Path) -> None
 
 def test_requests_without_a_system_are_not_called_as_the_spec(folder: Path) -> None:
     for show in ("soundness", "depth"):
-        code, text = told("clicks", show, spec(folder, some_systems=True))
+        code, text = output_of("clicks", show, spec(folder, some_systems=True))
         assert code == 0, text
         assert "ev " not in text, text
         assert show == "depth" or "NULL " in text, text
 
 
 @pytest.mark.parametrize(
-    ("given", "names", "near"),
+    ("text", "names", "near"),
     [
         ("ngcd", ["dcg", "map", "ndcg"], "ndcg"),
         ("ctrr", ["ctr", "err", "ncrr"], "ctr"),
@@ -291,5 +305,5 @@ def test_requests_without_a_system_are_not_called_as_the_spec(folder: Path) -> N
         ("zzz", ["ndcg"], None),
     ],
 )
-def test_the_nearest_name(given: str, names: list[str], near: str | None) -> None:
-    assert nearest(given, names) == near
+def test_the_nearest_name(text: str, names: list[str], near: str | None) -> None:
+    assert nearest(text, names) == near

@@ -40,7 +40,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 @contextmanager
-def written(content: bytes, *, named: Path | None = None) -> Iterator[str]:
+def piped(content: bytes, *, named: Path | None = None) -> Iterator[str]:
     """The path of a pipe to which another thread writes."""
     if named is not None:
         os.mkfifo(named)
@@ -76,12 +76,12 @@ def test_pipes_of_every_format_are_files(folder: Path) -> None:
         ('{"q": {"a": 2.5, "b": 1.5}, "r": {"c": 10, "d": 9.75}}', LABELS),
     ):
         packed = gzip.compress(runs.encode())
-        with written(packed) as first, written(labels.encode()) as second:
+        with piped(packed) as first, piped(labels.encode()) as second:
             line = ["evaluate", first, second, "-m", "mrr", "-o", "csv"]
-            told = sqlmetrics(*line, folder=folder).stdout
-        assert ",mrr," in told, runs
-        assert ",0.75," in told, runs
-    with written(CSV.encode()) as first, written(RUN.encode()) as second:
+            output = sqlmetrics(*line, folder=folder).stdout
+        assert ",mrr," in output, runs
+        assert ",0.75," in output, runs
+    with piped(CSV.encode()) as first, piped(RUN.encode()) as second:
         line = ["compare", first, second, "labels.csv", "-m", "mrr", "-o", "csv"]
         assert "mrr,run_2,run_1," in sqlmetrics(*line, folder=folder).stdout
 
@@ -103,7 +103,7 @@ def test_a_named_pipe_works_with_every_command_and_is_removed(folder: Path) -> N
     ):
         content = CSV if number % 2 else gzip.compress(CSV.encode()).decode("latin-1")
         pipe = folder / "pipe"
-        with written(content.encode("latin-1"), named=pipe):
+        with piped(content.encode("latin-1"), named=pipe):
             sqlmetrics(*line, folder=folder)
         pipe.unlink()
     os.mkfifo(folder / "pipe")
@@ -128,9 +128,9 @@ def test_a_pipe_without_rows_or_a_writer_is_told(
     monkeypatch.setattr(pipes, "PATIENCE", 0.1)
     os.mkfifo(folder / "pipe")
     for line in (["evaluate", "pipe", "labels.csv", "-m", "mrr"], ["show", "s.yml"]):
-        told = sqlmetrics(*line, folder=folder, expect=2).stderr
-        assert "no process writes to the pipe" in told
-    with written(b"") as path, chdir(folder), pytest.raises(sm.InputError, match="is emp"):
+        message = sqlmetrics(*line, folder=folder, expect=2).stderr
+        assert "no process writes to the pipe" in message
+    with piped(b"") as path, chdir(folder), pytest.raises(sm.InputError, match="is emp"):
         sm.evaluate(path, "labels.csv", ["mrr"])
 
 
@@ -140,14 +140,14 @@ def test_stdin_is_a_file_a_pipe_or_closed(folder: Path) -> None:
     temporary = folder / "temporary"
     temporary.mkdir()
     variables = {**os.environ, "TMPDIR": str(temporary)}
-    for shell, code, said in (
+    for shell, code, message in (
         (f"cat runs.csv | {line}", 0, ",0.75,"),
         (f"gzip -c runs.csv | {line.replace(' - ', ' /dev/stdin ')}", 0, ",0.75,"),
         (f"{line} < runs.csv", 0, ",0.75,"),
         (f"{line} <&-", 2, "the pipe '-' is empty"),
         (f"{line} < /dev/null", 2, "the pipe '-' is empty"),
     ):
-        done = subprocess.run(
+        completed = subprocess.run(
             shell,
             shell=True,
             cwd=folder,
@@ -156,7 +156,7 @@ def test_stdin_is_a_file_a_pipe_or_closed(folder: Path) -> None:
             text=True,
             check=False,
         )
-        assert done.returncode == code, done.stderr
-        assert said in done.stdout + done.stderr, shell
-        assert "Traceback" not in done.stderr
+        assert completed.returncode == code, completed.stderr
+        assert message in completed.stdout + completed.stderr, shell
+        assert "Traceback" not in completed.stderr
     assert not [*temporary.glob("sqlmetrics_pipes_*")]

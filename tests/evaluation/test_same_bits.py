@@ -136,8 +136,8 @@ def test_click_models_and_estimates_of_new_lists_have_the_same_bits() -> None:
         connection = duckdb.connect()
         connection.execute(f"set threads = {order + 1}")
         with sm.clicks.clean(clicks, connection) as cleaned:
-            found = sm.clicks.counterfactual_metrics(cleaned, question, curve=THETA)
-            estimates.add(repr(found.estimates))
+            metrics = sm.clicks.counterfactual_metrics(cleaned, question, curve=THETA)
+            estimates.add(repr(metrics.estimates))
             models.add(repr(sm.clicks.click_models(cleaned).to_dicts()))
     assert len(estimates) == 1
     assert len(models) == 1
@@ -191,5 +191,5 @@ def test_a_session_within_another_keeps_the_sum() -> None:
     connection.execute("create table runs as select 1 as query_id, 2 as item_id, 0.5 as score")
     connection.execute("create table truth as select 1 as query_id, 2 as item_id, 1 as grade")
     with connect(connection) as engine:
-        for place in (engine, connection, engine):
-            assert sm.evaluate("runs", "truth", "mrr", connection=place)["mrr"] == 1
+        for database in (engine, connection, engine):
+            assert sm.evaluate("runs", "truth", "mrr", connection=database)["mrr"] == 1

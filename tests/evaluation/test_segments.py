@@ -51,11 +51,11 @@ def world() -> tuple[pa.Table, pa.Table]:
     return pa.Table.from_pylist(rankings), pa.Table.from_pylist(labels)
 
 
-def evaluated(**asked: Any) -> list[dict[str, Any]]:
+def evaluated(**changes: Any) -> list[dict[str, Any]]:
     rankings, labels = world()
-    given = {"queries": QUERIES, "weight": "traffic", "segments": ASKED, **asked}
-    found = sm.evaluate(rankings, labels, "ndcg@3", system="system", date="ds", **given)
-    return found.to_dicts()
+    options = {"queries": QUERIES, "weight": "traffic", "segments": ASKED, **changes}
+    result = sm.evaluate(rankings, labels, "ndcg@3", system="system", date="ds", **options)
+    return result.to_dicts()
 
 
 @by_turns(1.5)
@@ -81,8 +81,8 @@ def test_queries_stand_in_the_segments_that_plain_python_puts_them_in() -> None:
             else ("0", "1", "2", "3-4", "3-4", "5+")[n_words],
         }
         above += query["traffic"]
-        for one in values.items() if number < 19 else ():
-            expected[one] = expected.get(one, 0) + 1
+        for segment in values.items() if number < 19 else ():
+            expected[segment] = expected.get(segment, 0) + 1
     assert counted == expected
 
 
@@ -91,9 +91,9 @@ def test_queries_stand_in_the_segments_that_plain_python_puts_them_in() -> None:
 def test_engines_give_duckdb_s_segments(name: str, servers: Servers) -> None:
     with servers.open(name) as engine:
         database = Database(engine)
-        there = evaluated(connection=database)
-    for own, duck in zip(there, evaluated(), strict=True):
-        assert own == {k: pytest.approx(v) if k == "value" else v for k, v in duck.items()} | {
+        rows = evaluated(connection=database)
+    for row, duck in zip(rows, evaluated(), strict=True):
+        assert row == {k: pytest.approx(v) if k == "value" else v for k, v in duck.items()} | {
             k: pytest.approx(duck[k]) for k in ("numerator", "denominator", "sum_sq")
         }
 
@@ -110,7 +110,7 @@ def test_a_spec_has_them_and_the_reference_agrees() -> None:
         by=[*ASKED],
         segments=ASKED,
     )
-    assert max(one.largest for one in sm.verify(spec)) < 1e-12
+    assert max(agreement.largest for agreement in sm.verify(spec)) < 1e-12
     traffic = dict(zip(*QUERIES.select(["query_id", "traffic"]).to_pydict().values(), strict=True))
     weights = [traffic[query] for query in rankings["query_id"].to_pylist()]
     rankings = rankings.append_column("traffic", pa.array(weights))
@@ -124,7 +124,7 @@ def test_a_spec_has_them_and_the_reference_agrees() -> None:
         by=["reach", "often"],
         segments={"reach": "traffic", "often": "traffic > 10"},
     )
-    assert max(one.largest for one in sm.verify(one_table)) < 1e-12
+    assert max(agreement.largest for agreement in sm.verify(one_table)) < 1e-12
 
 
 @pytest.mark.parametrize(

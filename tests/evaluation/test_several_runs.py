@@ -30,8 +30,8 @@ METRICS = ["mrr", "overlap@2"]
 def rows(name: str, **renamed: str) -> list[dict[str, Any]]:
     """A run as rows."""
     names = {"query_id": "query_id", "item_id": "item_id", "score": "score"} | renamed
-    found = [(q, i, s) for q, items in RUNS[name].items() for i, s in items.items()]
-    return [dict(zip(names.values(), row, strict=True)) for row in found]
+    triples = [(q, i, s) for q, items in RUNS[name].items() for i, s in items.items()]
+    return [dict(zip(names.values(), row, strict=True)) for row in triples]
 
 
 @pytest.fixture
@@ -40,7 +40,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name in RUNS:
         lines = [f"{r['query_id']} Q0 {r['item_id']} 1 {r['score']} tag\n" for r in rows(name)]
         (tmp_path / f"{name}.v2.trec").write_text("".join(lines))
-    labels = [f"{q} 0 {i} {grade}\n" for q, one in QRELS.items() for i, grade in one.items()]
+    labels = [f"{q} 0 {i} {grade}\n" for q, grades in QRELS.items() for i, grade in grades.items()]
     (tmp_path / "qrels.txt").write_text("".join(labels))
     monkeypatch.chdir(tmp_path)
     return tmp_path
@@ -48,39 +48,46 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def values(result: Any) -> dict[tuple[str, str], float]:
     """System and metric -> value."""
-    found = result if isinstance(result, list) else result.to_dicts()
-    return {(row["system"], row["metric"]): pytest.approx(row["value"]) for row in found}
+    records = result if isinstance(result, list) else result.to_dicts()
+    return {(row["system"], row["metric"]): pytest.approx(row["value"]) for row in records}
 
 
 def wanted() -> dict[tuple[str, str], float]:
     """The numbers of one table with a column of systems."""
-    both = [row | {"system": name} for name in RUNS for row in rows(name)]
-    return values(sm.evaluate(both, QRELS, METRICS, system="system", baseline="bm25"))
+    records = [row | {"system": name} for name in RUNS for row in rows(name)]
+    return values(sm.evaluate(records, QRELS, METRICS, system="system", baseline="bm25"))
 
 
 @by_turns(0.9)
 def test_files_are_systems_by_their_names(folder: Path) -> None:
     line = ["-m", ",".join(METRICS), "--baseline", "bm25.v2", "-o", "json"]
     runs = ["bm25.v2.trec", "dense.v2.trec"]
-    for given in (
+    for files in (
         [*runs, "--labels", "qrels.txt"],
         ["qrels.txt", *runs],
         ["bm*.trec", "[!b]*.trec", "qrels.txt"],
     ):
-        done = sqlmetrics("evaluate", *given, *line, folder=folder)
-        found = {
-            (s.removesuffix(".v2"), m): n for (s, m), n in values(json.loads(done.stdout)).items()
+        completed = sqlmetrics("evaluate", *files, *line, folder=folder)
+        numbers = {
+            (s.removesuffix(".v2"), m): n
+            for (s, m), n in values(json.loads(completed.stdout)).items()
         }
-        assert found == wanted()
-        assert ("it is used as the labels" in done.stderr) == (given[0] == "qrels.txt")
-    told = sqlmetrics("evaluate", *runs[:1] * 2, "qrels.txt", "-m", "mrr", folder=folder, expect=2)
-    assert "'bm25.v2.trec' is given twice" in told.stderr
+        assert numbers == wanted()
+        assert ("it is used as the labels" in completed.stderr) == (files[0] == "qrels.txt")
+    refused = sqlmetrics(
+        "evaluate", *runs[:1] * 2, "qrels.txt", "-m", "mrr", folder=folder, expect=2
+    )
+    assert "'bm25.v2.trec' is given twice" in refused.stderr
     nobody = ["qrels.txt", "-m", "mrr", "--baseline", "zzz"]
-    told = sqlmetrics("evaluate", *runs, *nobody, folder=folder, expect=2)
-    assert "no row has the baseline: unknown system 'zzz'; known: bm25.v2, dense.v2" in told.stderr
+    refused = sqlmetrics("evaluate", *runs, *nobody, folder=folder, expect=2)
+    assert (
+        "no row has the baseline: unknown system 'zzz'; known: bm25.v2, dense.v2" in refused.stderr
+    )
     tagged = ["--system", "system", "-m", "mrr"]
-    told = sqlmetrics("evaluate", *runs, "qrels.txt", *tagged, folder=folder, expect=2)
-    assert "2 files, like 'bm25.v2.trec' and 'dense.v2.trec', have runs called 'tag'" in told.stderr
+    refused = sqlmetrics("evaluate", *runs, "qrels.txt", *tagged, folder=folder, expect=2)
+    assert (
+        "2 files, like 'bm25.v2.trec' and 'dense.v2.trec', have runs called 'tag'" in refused.stderr
+    )
 
 
 ODD = ("bm25+rm3", "k1=0.9", "a & b", "100%", "a#1", "f(x),g", "it's", "ü", "a*b", "v2.1")
@@ -94,30 +101,34 @@ def test_odd_names_are_the_same_in_every_command(folder: Path) -> None:
         (folder / f"{name}.txt").write_text(run)
     files = [f"{name}.txt" for name in ODD]
     named = [f"{name}=bm25.v2.trec" for name in ODD]
-    for given in (files, named, [*files[:5], *named[5:]]):
-        done = sqlmetrics("evaluate", *given, "qrels.txt", "-m", "mrr", "-o", "json", folder=folder)
-        assert [row["system"] for row in json.loads(done.stdout)] == sorted(ODD)
-        line = (*given, "qrels.txt", "-m", "mrr", "--baseline", "k1=0.9", "-o", "json")
+    for arguments in (files, named, [*files[:5], *named[5:]]):
+        completed = sqlmetrics(
+            "evaluate", *arguments, "qrels.txt", "-m", "mrr", "-o", "json", folder=folder
+        )
+        assert [row["system"] for row in json.loads(completed.stdout)] == sorted(ODD)
+        line = (*arguments, "qrels.txt", "-m", "mrr", "--baseline", "k1=0.9", "-o", "json")
         rows = json.loads(sqlmetrics("compare", *line, folder=folder).stdout)
         assert {row["system"] for row in rows} == {*ODD} - {"k1=0.9"}
     chosen = ("--systems", '"f(x),g",k1=0.9', "-o", "json")
-    done = sqlmetrics("compare", *files, "qrels.txt", "-m", "mrr", *chosen, folder=folder)
-    assert [row["system"] for row in json.loads(done.stdout)] == ["k1=0.9"]
-    done = sqlmetrics("funnel", *named[:2], "qrels.txt", "-o", "json", folder=folder)
-    assert {row["stage"] for row in json.loads(done.stdout)} == {*ODD[:2]}
-    done = sqlmetrics("diagnose", *files[:3], "qrels.txt", folder=folder)
-    assert all(name in done.stdout for name in ODD[:3])
-    done = sqlmetrics("sheet", *named, "qrels.txt", folder=folder)
-    assert "1 rows to grade" in done.stderr or "rows to grade" in done.stderr
-    done = sqlmetrics("report", *named[:3], "qrels.txt", "-m", "mrr", "--out", "-", folder=folder)
-    assert "bm25+rm3" in done.stdout
+    completed = sqlmetrics("compare", *files, "qrels.txt", "-m", "mrr", *chosen, folder=folder)
+    assert [row["system"] for row in json.loads(completed.stdout)] == ["k1=0.9"]
+    completed = sqlmetrics("funnel", *named[:2], "qrels.txt", "-o", "json", folder=folder)
+    assert {row["stage"] for row in json.loads(completed.stdout)} == {*ODD[:2]}
+    completed = sqlmetrics("diagnose", *files[:3], "qrels.txt", folder=folder)
+    assert all(name in completed.stdout for name in ODD[:3])
+    completed = sqlmetrics("sheet", *named, "qrels.txt", folder=folder)
+    assert "1 rows to grade" in completed.stderr or "rows to grade" in completed.stderr
+    completed = sqlmetrics(
+        "report", *named[:3], "qrels.txt", "-m", "mrr", "--out", "-", folder=folder
+    )
+    assert "bm25+rm3" in completed.stdout
     line = ("k1=0.9=bm25.v2.trec", "qrels.txt", "-m", "mrr", "--value", ".5")
     assert "mrr = .5" in sqlmetrics("reconcile", *line, folder=folder).stdout
     line = ("a=bm25.v2.trec", "a=dense.v2.trec", "qrels.txt", "-m", "mrr")
-    told = sqlmetrics("evaluate", *line, folder=folder, expect=2)
-    assert "'bm25.v2.trec' and 'dense.v2.trec' are both called 'a'" in told.stderr
-    told = sqlmetrics("evaluate", *files[:2], "-m", "mrr", folder=folder, expect=2)
-    assert "'k1=0.9.txt' is a run" in told.stderr
+    refused = sqlmetrics("evaluate", *line, folder=folder, expect=2)
+    assert "'bm25.v2.trec' and 'dense.v2.trec' are both called 'a'" in refused.stderr
+    refused = sqlmetrics("evaluate", *files[:2], "-m", "mrr", folder=folder, expect=2)
+    assert "'k1=0.9.txt' is a run" in refused.stderr
 
 
 @by_turns(2.0)
@@ -133,7 +144,7 @@ def test_two_teams_with_one_tag_are_never_one_system(folder: Path) -> None:
         "metrics": ["mrr"],
     }
     clash = "2 files, like 'a/run1.txt' and 'b/run1.txt', have runs called 'tag'"
-    both = {("a/run1", "mrr"): pytest.approx(0.5), ("b/run1", "mrr"): pytest.approx(1 / 3)}
+    expected = {("a/run1", "mrr"): pytest.approx(0.5), ("b/run1", "mrr"): pytest.approx(1 / 3)}
     named = {"rankings": {"file": "?/*.txt", "columns": {"system": "file"}}}
     for connection in (duckdb.connect(), sqlite3.connect("m.sqlite")):
         job = {**spec, "name": "s", "output": {"relation": "m"}}
@@ -141,9 +152,9 @@ def test_two_teams_with_one_tag_are_never_one_system(folder: Path) -> None:
             sm.run(sm.Spec(**job), connection)
         sm.run(sm.Spec(**{**job, **named}), connection)
         rows = connection.execute("select system, metric, value from m").fetchall()
-        assert {(system, metric): value for system, metric, value in rows} == both
-    assert values(sm.evaluate(["a/run1.txt", "b/run1.txt"], "qrels.txt", "mrr")) == both
-    assert values(sm.evaluate("?/*.txt", "qrels.txt", "mrr")) == both
+        assert {(system, metric): value for system, metric, value in rows} == expected
+    assert values(sm.evaluate(["a/run1.txt", "b/run1.txt"], "qrels.txt", "mrr")) == expected
+    assert values(sm.evaluate("?/*.txt", "qrels.txt", "mrr")) == expected
     with pytest.raises(sm.InputError, match=re.escape(clash)):
         sm.evaluate("?/*.txt", "qrels.txt", "mrr", system="system")
     (folder / "a" / "blanks.txt").write_text("q1 Q0 b 1 2.5 my run v 2\n")
@@ -168,36 +179,38 @@ def test_a_bad_upload_is_named_and_can_be_left_out(folder: Path) -> None:
         text = (folder / f"{name}.v2.trec").read_text().replace(" tag", f" {name}")
         (folder / "runs" / f"{name}.txt").write_text(text)
     good = values(sm.evaluate("runs/*.txt", "qrels.txt", METRICS[0]))
-    place = {"file": "runs/*.txt", "columns": {"system": "system"}}
-    asked = {"labels": {"file": "qrels.txt"}, "metrics": ["mrr"], "output": {"relation": "m"}}
-    spec = sm.Spec(rankings=place, **asked)
+    source = {"file": "runs/*.txt", "columns": {"system": "system"}}
+    fields = {"labels": {"file": "qrels.txt"}, "metrics": ["mrr"], "output": {"relation": "m"}}
+    spec = sm.Spec(rankings=source, **fields)
     for name, (content, problem) in BAD.items():
         (folder / "runs" / name).write_bytes(content)
         for connection in (None, duckdb.connect()):
             call = sm.evaluate if connection is None else sm.run
-            given = ("runs/*.txt", "qrels.txt", "mrr") if connection is None else (spec, connection)
+            arguments = (
+                ("runs/*.txt", "qrels.txt", "mrr") if connection is None else (spec, connection)
+            )
             if name == "empty.txt" and connection is not None:
                 continue  # a glob has no row of it, and nothing is wrong
-            with pytest.raises(sm.InputError) as told:
-                call(*given)
-            assert name.partition(".")[0] in str(told.value)
-        found = sm.evaluate("runs/*.txt", "qrels.txt", "mrr", skip_bad=True)
-        assert values(found) == good
-        assert f"'runs/{name}' {problem}" in " ".join(found.notes).replace(
+            with pytest.raises(sm.InputError) as caught:
+                call(*arguments)
+            assert name.partition(".")[0] in str(caught.value)
+        result = sm.evaluate("runs/*.txt", "qrels.txt", "mrr", skip_bad=True)
+        assert values(result) == good
+        assert f"'runs/{name}' {problem}" in " ".join(result.notes).replace(
             "cannot be read: it ", ""
         )
         (folder / "runs" / name).unlink()
     for name, (content, _) in BAD.items():
         (folder / "runs" / name).write_bytes(content)
-    skipping = sm.Spec(rankings={**place, "skip_bad": True}, **asked)
-    written = sm.run(skipping, duckdb.connect())
-    assert "5 of 7 files are left out" in str([report.notes for report in written])
+    skipping = sm.Spec(rankings={**source, "skip_bad": True}, **fields)
+    reports = sm.run(skipping, duckdb.connect())
+    assert "5 of 7 files are left out" in str([report.notes for report in reports])
     line = ("runs/*.txt", "qrels.txt", "-m", "mrr", "--skip-bad", "-o", "json")
-    done = sqlmetrics("evaluate", *line, folder=folder)
-    assert values(json.loads(done.stdout)) == good
-    assert "5 of 7 files are left out" in done.stderr
-    done = sqlmetrics("compare", *line[:-2], folder=folder)
-    assert "5 of 7 files are left out" in " ".join(done.stdout.split())
+    completed = sqlmetrics("evaluate", *line, folder=folder)
+    assert values(json.loads(completed.stdout)) == good
+    assert "5 of 7 files are left out" in completed.stderr
+    completed = sqlmetrics("compare", *line[:-2], folder=folder)
+    assert "5 of 7 files are left out" in " ".join(completed.stdout.split())
     for name in RUNS:
         (folder / "runs" / f"{name}.txt").unlink()
     with pytest.raises(sm.InputError, match="no file can be used"):
@@ -216,10 +229,10 @@ def test_repeated_rows_of_several_files_say_how_systems_are_named(folder: Path) 
     }
     for rankings, hint in told_by_place.items():
         tables = rankings if isinstance(rankings, str) else list(rankings)
-        with pytest.raises(sm.InputError) as told:
+        with pytest.raises(sm.InputError) as caught:
             sm.evaluate(tables, "qrels.txt", "mrr", skip_bad=True)
-        assert hint in str(told.value)
-        assert "files are left out: 'bad.csv' cannot be read" in str(told.value)
+        assert hint in str(caught.value)
+        assert "files are left out: 'bad.csv' cannot be read" in str(caught.value)
 
 
 FORMS: dict[str, Any] = {
@@ -246,13 +259,13 @@ def test_a_dict_of_tables_is_systems(form: str, folder: Path) -> None:
     assert values(sm.evaluate(mixed, QRELS, METRICS, baseline="bm25")) == wanted()
     if form == "other names":  # seen before a file is copied into another database
         FORMS[form]("bm25").to_csv("bm25.csv", index=False)
-        found = sm.evaluate(["bm25.csv", "dense.v2.trec"], QRELS, ["mrr"], connection="sqlite://")
-        named = {(s.removesuffix(".v2"), m): n for (s, m), n in values(found).items()}
+        result = sm.evaluate(["bm25.csv", "dense.v2.trec"], QRELS, ["mrr"], connection="sqlite://")
+        named = {(s.removesuffix(".v2"), m): n for (s, m), n in values(result).items()}
         assert named.items() <= wanted().items()
     if form in ("trec", "arrow"):
-        own = {name: FORMS[form](name) for name in RUNS}
-        found = sm.evaluate(own, QRELS, METRICS, baseline="bm25", connection="sqlite://")
-        assert values(found) == wanted()
+        runs = {name: FORMS[form](name) for name in RUNS}
+        result = sm.evaluate(runs, QRELS, METRICS, baseline="bm25", connection="sqlite://")
+        assert values(result) == wanted()
 
 
 @by_turns(3.3)
@@ -269,17 +282,17 @@ def test_what_is_one_table_stays_one(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("wrong", "said"),
+    ("wrong", "message"),
     [
         ({"score": None}, "rankings: dense: unknown column 'score'"),
         ({"item_id": 1.5}, "rankings: dense: item_id has the type DOUBLE"),
         ({"score": None, "rank": 1}, "dense is ordered by a rank, but bm25 by a score"),
     ],
 )
-def test_a_run_unlike_the_others_is_named(wrong: dict[str, Any], said: str) -> None:
-    one = [{k: v for k, v in (row | wrong).items() if v is not None} for row in rows("dense")]
-    runs = {"bm25": pd.DataFrame(rows("bm25")), "dense": pd.DataFrame(one)}
-    with pytest.raises(sm.InputError, match=said):
+def test_a_run_unlike_the_others_is_named(wrong: dict[str, Any], message: str) -> None:
+    unlike = [{k: v for k, v in (row | wrong).items() if v is not None} for row in rows("dense")]
+    runs = {"bm25": pd.DataFrame(rows("bm25")), "dense": pd.DataFrame(unlike)}
+    with pytest.raises(sm.InputError, match=message):
         sm.evaluate(runs, QRELS, ["mrr"])
 
 

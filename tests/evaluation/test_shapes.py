@@ -133,14 +133,14 @@ def test_a_shape_gives_what_its_rows_give(run: str, label: str) -> None:
     assert alone == pytest.approx(
         {key.replace("new", "rankings"): EXPECTED[key] for key in EXPECTED if key.startswith("new")}
     )
-    both = {"new": new, "old": old}
-    assert values(sm.evaluate(both, labels, METRICS)) == pytest.approx(EXPECTED)
-    for row in sm.compare(both, labels, METRICS, baseline="old"):
+    runs = {"new": new, "old": old}
+    assert values(sm.evaluate(runs, labels, METRICS)) == pytest.approx(EXPECTED)
+    for row in sm.compare(runs, labels, METRICS, baseline="old"):
         name = f"{row['metric'].partition('@')[0]}@{row['metric'].partition('@')[2] or 0}"
-        told = [row["value"], row["baseline_value"]]
-        assert told == pytest.approx([EXPECTED[f"new/{name}"], EXPECTED[f"old/{name}"]])
+        compared = [row["value"], row["baseline_value"]]
+        assert compared == pytest.approx([EXPECTED[f"new/{name}"], EXPECTED[f"old/{name}"]])
     if "ids" not in run:
-        spread = sm.tie_audit(both, labels, METRICS).metrics["spread"].to_pylist()
+        spread = sm.tie_audit(runs, labels, METRICS).metrics["spread"].to_pylist()
         assert spread == pytest.approx([0.0] * len(EXPECTED), abs=1e-12)  # threads add as they end
 
 
@@ -149,13 +149,13 @@ def test_lists_of_runs_are_systems() -> None:
     labels, names = TRUTH, {"run_1": "new", "run_2": "old"}
     for shape in ("array", "pandas", "arrow", "dict of dicts", "sparse"):
         result = sm.evaluate([RUNS[shape](NEW), RUNS[shape](OLD)], labels, METRICS)
-        found = {
+        renamed = {
             key.replace(number, name, 1): value
             for key, value in values(result).items()
             for number, name in names.items()
             if key.startswith(number)
         }
-        assert found == pytest.approx(EXPECTED), shape
+        assert renamed == pytest.approx(EXPECTED), shape
     assert values(
         sm.evaluate([Run(NEW, "new"), Run(OLD, "old")], labels, METRICS)
     ) == pytest.approx(EXPECTED)
@@ -192,16 +192,18 @@ def test_what_is_masked_is_not_there(name: str) -> None:
     result = sm.evaluate(rankings, labels, metrics, **named)
     table = sm.evaluate(rows(NEW, "score", is_ranked), rows(GRADES, "grade", has_label), metrics)
     assert values(result) == pytest.approx(values(table))
-    assert any(note in one for one in (*result.notes, ""))
+    assert any(note in message for message in (*result.notes, ""))
     stream = sm.StreamingMetric(metrics)
     for part in (slice(0, 3), slice(3, None)):
         batch = [
-            Sparse(NEW[part], MASK[part]) if isinstance(one, Sparse) else one[part]
-            for one in (rankings, labels)
+            Sparse(NEW[part], MASK[part]) if isinstance(matrix, Sparse) else matrix[part]
+            for matrix in (rankings, labels)
         ]
         stream.update(*batch, **{name: value[part] for name, value in named.items()})
     assert stream.compute() == pytest.approx(dict(table))
-    assert any(note.removeprefix("rankings") in one or "NaN" in note for one in (*stream.notes, ""))
+    assert any(
+        note.removeprefix("rankings") in message or "NaN" in note for message in (*stream.notes, "")
+    )
 
 
 def test_masked_items_in_every_kind_of_list() -> None:
@@ -222,13 +224,13 @@ def test_masked_items_in_every_kind_of_list() -> None:
         grades = chance.integers(0, high, scores.shape).astype(float)
         grades[2:6] = 0
         metrics = ["ndcg@5", "recall@10", "mrr@10", "precision@3"]
-        for asked in (metrics, [*metrics, "ap", "ndcg"]):
-            stream = sm.StreamingMetric(asked, **rules)
+        for names in (metrics, [*metrics, "ap", "ndcg"]):
+            stream = sm.StreamingMetric(names, **rules)
             stream.update(scores, grades)
             rule = {"ties": "average", **rules}
             if "ties" not in rules:
                 rule = rules
-            expected = sm.evaluate(scores, grades, asked, **rule)
+            expected = sm.evaluate(scores, grades, names, **rule)
             assert stream.compute() == pytest.approx(dict(expected)), (n_items, high, rules)
 
 
@@ -357,12 +359,12 @@ def test_names_and_numbers_for_loggers() -> None:
     assert (
         result.to_dict()["ndcg@3"] == result["ndcg@3"] == result.to_dict(names="column")[columns[0]]
     )
-    both = sm.evaluate({"new": NEW, "old": OLD}, GRADES, "ndcg@3")
-    assert [*both.to_dict(names="column")] == ["new/ndcg_at_3", "old/ndcg_at_3"]
+    systems = sm.evaluate({"new": NEW, "old": OLD}, GRADES, "ndcg@3")
+    assert [*systems.to_dict(names="column")] == ["new/ndcg_at_3", "old/ndcg_at_3"]
     with pytest.raises(sm.SpecError, match="unknown value for names"):
         result.to_dict(names="columns")  # type: ignore[arg-type]
-    found = json.loads(result.to_json())
-    assert [row["value"] for row in found] == [result["ndcg@3"], None]
+    records = json.loads(result.to_json())
+    assert [row["value"] for row in records] == [result["ndcg@3"], None]
     assert "1970" not in result.to_json()
     dated = [{**row, "day": "2026-11-01"} for row in rows(NEW, "score")]
     days = sm.evaluate(dated, TRUTH, "mrr", date="day")
@@ -421,8 +423,8 @@ def test_labels_below_1_are_told() -> None:
     result, stream = sm.evaluate(scores, labels, metrics), sm.StreamingMetric(metrics)
     stream.update(scores, labels)
     note = "the highest grade is 0.5, and relevant is from 1 on: to mrr, recall@3 no item is"
-    assert any(one.startswith(note) for one in result.notes)
-    assert [one for one in result.notes if one.startswith(note)] == [*stream.notes]
+    assert any(message.startswith(note) for message in result.notes)
+    assert [message for message in result.notes if message.startswith(note)] == [*stream.notes]
     assert not sm.evaluate(scores, labels * 2, metrics).notes
     assert not sm.evaluate(scores, labels, "mrr(rel=0.5)").notes
 
@@ -457,5 +459,5 @@ def test_what_speaks_arrow_is_a_table() -> None:
     old = type("DataFrame", (), {"__module__": "pyspark.sql", "columns": [], "collect": list})
     with pytest.raises(sm.InputError, match=r"df\.toArrow\(\)"):
         sm.evaluate(old(), TRUTH, "mrr")
-    both = sm.evaluate({"a": Lazy(), "b": Lazy()}, TRUTH, "mrr")
-    assert values(both) == {f"{name}/mrr@0": EXPECTED["new/mrr@0"] for name in "ab"}
+    result = sm.evaluate({"a": Lazy(), "b": Lazy()}, TRUTH, "mrr")
+    assert values(result) == {f"{name}/mrr@0": EXPECTED["new/mrr@0"] for name in "ab"}

@@ -60,11 +60,11 @@ def world(seed: int) -> list[tuple[list[float], list[float]]]:
 
 
 def at_once(
-    lists: list[tuple[list[float], list[float]]], asked: dict[str, Any]
+    lists: list[tuple[list[float], list[float]]], arguments: dict[str, Any]
 ) -> dict[str, float]:
     """What `evaluate` says of all lists, whose rows come in order."""
-    own_ties = PRESETS[asked.get("preset", "house")].options.get("ties")
-    ties = {} if "ties" in asked or own_ties in metric.TIES else {"ties": "average"}
+    own_ties = PRESETS[arguments.get("preset", "house")].options.get("ties")
+    ties = {} if "ties" in arguments or own_ties in metric.TIES else {"ties": "average"}
     rows = [
         {"query_id": query, "item_id": item, "score": score, "grade": grade}
         for query, (scores, grades) in enumerate(lists)
@@ -75,16 +75,16 @@ def at_once(
     spec = sm.Spec(
         rankings={"relation": "runs"},
         labels={"relation": "labels"},
-        metrics=asked["metrics"],
-        metrics_from=asked.get("metrics_from", ()),
-        preset=asked.get("preset", "house"),
+        metrics=arguments["metrics"],
+        metrics_from=arguments.get("metrics_from", ()),
+        preset=arguments.get("preset", "house"),
     )
-    names = {text: str(spec.measure(text)) for text in asked["metrics"]}
+    names = {text: str(spec.measure(text)) for text in arguments["metrics"]}
     if not len(labels):
         return dict.fromkeys(names.values(), math.nan)
     fixed = {"check": False, "per_query": False, "identical_ids": "keep"}
     retrieved = runs.filter([row["score"] > -math.inf for row in rows])
-    result = sm.evaluate(retrieved, labels, **asked, **ties, **fixed)
+    result = sm.evaluate(retrieved, labels, **arguments, **ties, **fixed)
     values = {name: result[text] for text, name in names.items()}
     return {text: math.nan if value is None else value for text, value in values.items()}
 
@@ -92,49 +92,49 @@ def at_once(
 @cache
 def of_preset(preset: str) -> dict[str, Any]:
     """Every metric that can be streamed by a preset's conventions."""
-    asked: dict[str, Any] = {"metrics": [], "preset": preset}
-    for one in listed():
-        for text in (one.name, f"{one.name}@3"):
+    arguments: dict[str, Any] = {"metrics": [], "preset": preset}
+    for entry in listed():
+        for text in (entry.name, f"{entry.name}@3"):
             try:
                 sm.StreamingMetric(text, preset=preset)
                 words = in_our_words(text, preset)
                 # a name may stand for several cutoffs of its tool, or for labels of 0 and 1
                 if len(words) == 1 and "max_grade=1" not in str(words):
-                    asked["metrics"].append(text)
+                    arguments["metrics"].append(text)
             except sm.SpecError:
                 continue
-    return asked
+    return arguments
 
 
 def padded(lists: list[tuple[list[float], list[float]]]) -> tuple[Any, Any, Any]:
     """Lists as a matrix, and where it has items."""
     shape = (len(lists), max(len(scores) for scores, _ in lists))
     scores, grades, mask = np.full(shape, 9e9), np.full(shape, 7.0), np.zeros(shape, bool)
-    for row, (own, labels) in enumerate(lists):
-        scores[row, : len(own)], grades[row, : len(own)] = own, labels
-        mask[row, : len(own)] = True
+    for row, (row_scores, labels) in enumerate(lists):
+        scores[row, : len(row_scores)], grades[row, : len(row_scores)] = row_scores, labels
+        mask[row, : len(row_scores)] = True
     return scores, grades, mask
 
 
 def streamed(
-    lists: list[tuple[list[float], list[float]]], asked: dict[str, Any], seed: int
+    lists: list[tuple[list[float], list[float]]], arguments: dict[str, Any], seed: int
 ) -> dict[str, float]:
     """The same by batches: matrices, single lists and rows in pieces, by two workers."""
     chance = random.Random(seed)
-    workers = [sm.StreamingMetric(**asked) for _ in range(2)]
+    workers = [sm.StreamingMetric(**arguments) for _ in range(2)]
     order = list(range(len(lists)))
     chance.shuffle(order)
     while order:
         size = chance.randint(1, len(order))
         batch, order = order[:size], order[size:]
-        own = chance.choice(workers)
-        how = chance.choice(["matrix", "lists", "rows"])
-        if how == "matrix":
+        chosen = chance.choice(workers)
+        form = chance.choice(["matrix", "lists", "rows"])
+        if form == "matrix":
             scores, grades, mask = padded([lists[q] for q in batch])
-            own.update(scores, grades, mask=mask)
-        elif how == "lists":
+            chosen.update(scores, grades, mask=mask)
+        elif form == "lists":
             for q in batch:
-                own.update(*lists[q])
+                chosen.update(*lists[q])
         else:
             flat = [(q, s, g) for q in batch for s, g in zip(*lists[q], strict=True)]
             at = chance.randint(0, len(flat))
@@ -153,11 +153,11 @@ def streamed(
 @given(seed=st.integers(0, 2**32))
 @settings(max_examples=max(1, EXAMPLES // 10), deadline=None)
 def test_batches_give_what_one_evaluation_gives(name: str, seed: int) -> None:
-    lists, asked = world(seed), WORLDS.get(name) or of_preset(name)
-    found, expected = streamed(lists, asked, seed), at_once(lists, asked)
-    assert list(found) == list(expected)
+    lists, arguments = world(seed), WORLDS.get(name) or of_preset(name)
+    actual, expected = streamed(lists, arguments, seed), at_once(lists, arguments)
+    assert list(actual) == list(expected)
     for key, value in expected.items():
-        assert found[key] == pytest.approx(value, rel=1e-12, abs=1e-12, nan_ok=True), key
+        assert actual[key] == pytest.approx(value, rel=1e-12, abs=1e-12, nan_ok=True), key
 
 
 PLACES: dict[str, dict[str, Any]] = {
@@ -175,35 +175,35 @@ PLACES: dict[str, dict[str, Any]] = {
 def test_sums_over_places_are_what_one_evaluation_gives(name: str, seed: int) -> None:
     """Lists of many labels: those without ties and of enough items are summed, the others kept."""
     chance = random.Random(seed)
-    found = []
+    lists = []
     for n in chance.choices(range(1, 10), k=20):
         scores = [
             chance.choice([*SCORES[:4], *(chance.random() for _ in range(20))]) for _ in range(n)
         ]
-        found.append((scores, [float(chance.choice([0, 0, 1, 2, 3])) for _ in range(n)]))
-    asked = PLACES[name]
+        lists.append((scores, [float(chance.choice([0, 0, 1, 2, 3])) for _ in range(n)]))
+    arguments = PLACES[name]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(places, "FEW", 0)
         patch.setattr(places, "BLOCK", 20)
-        own, expected = streamed(found, asked, seed), at_once(found, asked)
+        actual, expected = streamed(lists, arguments, seed), at_once(lists, arguments)
     for key, value in expected.items():
-        assert own[key] == pytest.approx(value, rel=1e-12, abs=1e-12, nan_ok=True), key
+        assert actual[key] == pytest.approx(value, rel=1e-12, abs=1e-12, nan_ok=True), key
 
 
 @by_turns(0.5)
 def test_many_labels_are_summed_over_places() -> None:
     """Batches of lists with ten labels each: nothing is kept of them but sums."""
     chance = np.random.default_rng(1)
-    own = sm.StreamingMetric(["ndcg@5", "hit@2"])
+    stream = sm.StreamingMetric(["ndcg@5", "hit@2"])
     batches = [(chance.random((300, 30)), chance.integers(0, 3, (300, 30))) for _ in range(3)]
     for scores, grades in batches:
-        own.update(scores, grades, weight=np.full(300, 2.0))
-    assert own._lists.size() == 0, "no list is kept"
+        stream.update(scores, grades, weight=np.full(300, 2.0))
+    assert stream._lists.size() == 0, "no list is kept"
     lists = [
         (s.tolist(), g.astype(float).tolist()) for b in batches for s, g in zip(*b, strict=True)
     ]
-    expected = at_once(lists, {"metrics": list(own.metrics)})
-    for key, value in own.compute().items():
+    expected = at_once(lists, {"metrics": list(stream.metrics)})
+    for key, value in stream.compute().items():
         assert value == pytest.approx(expected[key], rel=1e-12)
 
 
@@ -213,16 +213,16 @@ def test_a_tied_list_is_worth_the_mean_of_its_orders() -> None:
     labels = [3, 0, 1, 0]
 
     def ndcg(grades: Any) -> float:
-        def dcg(one: Any) -> float:
-            return math.fsum((2**g - 1) / math.log2(i + 2) for i, g in enumerate(one[:2]))
+        def dcg(ranked: Any) -> float:
+            return math.fsum((2**g - 1) / math.log2(i + 2) for i, g in enumerate(ranked[:2]))
 
         return dcg(grades) / dcg(sorted(grades, reverse=True))
 
     orders = list(itertools.permutations(labels))
-    own = sm.StreamingMetric(["ndcg@2", "hit@1"])
-    own.update([[0.5] * 4], [labels])
-    assert own.compute()["ndcg@2"] == pytest.approx(sum(map(ndcg, orders)) / 24, rel=1e-12)
-    assert own.compute()["hit@1"] == 0.5
+    stream = sm.StreamingMetric(["ndcg@2", "hit@1"])
+    stream.update([[0.5] * 4], [labels])
+    assert stream.compute()["ndcg@2"] == pytest.approx(sum(map(ndcg, orders)) / 24, rel=1e-12)
+    assert stream.compute()["hit@1"] == 0.5
     first = sm.StreamingMetric("ndcg@2", ties="input_order")
     first.update([[0.5] * 4], [labels])
     assert first.compute()["ndcg@2"] == pytest.approx(ndcg(labels), rel=1e-12)
@@ -235,7 +235,7 @@ def test_what_is_kept_is_small_and_what_overflows_is_exact(
 ) -> None:
     """Sums and a file in the place of lists and rows change no number; equal codes are seen."""
     chance = np.random.default_rng(relevant)
-    whole, small = (sm.StreamingMetric(["ndcg@5", "mrr"]) for _ in range(2))
+    unlimited, small = (sm.StreamingMetric(["ndcg@5", "mrr"]) for _ in range(2))
     batches = []
     for _ in range(6):
         grades = np.zeros((50, 20))
@@ -243,7 +243,7 @@ def test_what_is_kept_is_small_and_what_overflows_is_exact(
         np.put_along_axis(grades, at, chance.integers(1, 4, at.shape).astype(float), 1)
         batches.append((chance.random((50, 20)).round(2), grades))
     for scores, grades in batches:
-        whole.update(scores, grades)
+        unlimited.update(scores, grades)
     monkeypatch.setattr(metric, "LARGEST", 2000)
     monkeypatch.setattr(histogram, "PENDING", 60)
     monkeypatch.setattr(lists, "IN_MEMORY", 300)
@@ -254,24 +254,24 @@ def test_what_is_kept_is_small_and_what_overflows_is_exact(
             small.update(scores, grades)
         else:
             small.update(scores.ravel(), grades.ravel(), query.ravel() + 100 * number)
-    for name, value in whole.compute().items():
+    for name, value in unlimited.compute().items():
         assert small.compute()[name] == pytest.approx(value, rel=1e-12)
 
 
 @by_turns(4.6)
 def test_weights_count_and_empty_rows_do_not() -> None:
-    own = sm.StreamingMetric("hit@1")
-    assert math.isnan(own.compute()["hit@1"])
-    own.update(
+    stream = sm.StreamingMetric("hit@1")
+    assert math.isnan(stream.compute()["hit@1"])
+    stream.update(
         [[2, 1], [2, 1], [0, 0]],
         [[1, 0], [0, 1], [1, 1]],
         weight=[3, 1, 50],
         mask=[[1, 1], [1, 1], [0, 0]],
     )
-    assert own.compute() == {"hit@1": 0.75}
-    own.reset()
-    own.update(np.array([[200, 100]], np.uint8), [[True, False]])
-    assert own.accumulate() == {"hit@1": 1.0}
+    assert stream.compute() == {"hit@1": 0.75}
+    stream.reset()
+    stream.update(np.array([[200, 100]], np.uint8), [[True, False]])
+    assert stream.accumulate() == {"hit@1": 1.0}
 
 
 @pytest.mark.parametrize(

@@ -64,8 +64,8 @@ def test_torchmetrics_prints_the_same(package: Any) -> None:
     for name, theirs in pairs.items():
         ours = sm.StreamingMetric(name, preset="torchmetrics").to_torchmetrics()
         assert isinstance(ours, package.Metric)
-        for one in (ours, theirs):
-            one.update(preds, target, indexes=indexes)
+        for metric in (ours, theirs):
+            metric.update(preds, target, indexes=indexes)
         assert float(ours.compute()) == pytest.approx(float(theirs.compute()), abs=1e-6), name
         for start in range(0, 100, 30):
             some, labels = scores[start : start + 30], grades[start : start + 30]
@@ -80,8 +80,8 @@ def test_torchmetrics_forward_gives_the_batch_and_keeps_it(package: Any) -> None
     import torch
 
     ours = sm.StreamingMetric(BOTH).to_torchmetrics()
-    told = [ours(torch.tensor(a), torch.tensor(b)) for a, b in batches()]
-    assert [float(one["hit@1"]) for one in told] == [0.0, 1.0]
+    values = [ours(torch.tensor(a), torch.tensor(b)) for a, b in batches()]
+    assert [float(value["hit@1"]) for value in values] == [0.0, 1.0]
     assert float(ours.compute()["hit@1"]) == pytest.approx(1 / 3)
     ours.reset()
     with pytest.warns(UserWarning, match="called before the ``update``"):
@@ -155,8 +155,8 @@ def test_keras_takes_it_as_its_own(package: Any) -> None:
     assert ours.result() == pytest.approx(0.5)
     model = package.Sequential([package.layers.Dense(4)])
     model.compile(loss="mse", metrics=[sm.StreamingMetric("hit@1").to_keras()], run_eagerly=True)
-    told = model.evaluate(SCORES, GRADES, batch_size=2, verbose=0)
-    assert 0 <= told[1] <= 1
+    results = model.evaluate(SCORES, GRADES, batch_size=2, verbose=0)
+    assert 0 <= results[1] <= 1
 
 
 @pytest.mark.parametrize("name", INSTALL)
@@ -166,7 +166,7 @@ def test_a_framework_that_is_not_there_says_how_to_get_it(
     import sys
 
     monkeypatch.setitem(sys.modules, name, None)
-    for more in ("torch", "paddle.metric"):
-        monkeypatch.setitem(sys.modules, more, None)
+    for module in ("torch", "paddle.metric"):
+        monkeypatch.setitem(sys.modules, module, None)
     with pytest.raises(sm.SpecError, match=f"to get it: pip install {INSTALL[name]}"):
         getattr(sm.StreamingMetric("hit@1"), f"to_{name}")()

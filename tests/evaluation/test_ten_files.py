@@ -44,18 +44,18 @@ def texts(folder: Path) -> None:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    place = tmp_path_factory.mktemp("ten")
-    texts(place)
+    directory = tmp_path_factory.mktemp("ten")
+    texts(directory)
     frame = pd.DataFrame(RANKS, columns=["query_id", "doc_id", "score"])
-    frame.astype({"doc_id": float}).to_parquet(place / "floats.parquet")
+    frame.astype({"doc_id": float}).to_parquet(directory / "floats.parquet")
     days = frame.assign(ds=["2026-01-01", "2026-01-01", "2026-01-02", "2026-01-02"])
     days = days.rename(columns={"doc_id": "item_id"})
-    with duckdb.connect(place / "shop.duckdb") as shop:
+    with duckdb.connect(directory / "shop.duckdb") as shop:
         shop.register("days", days)
-        shop.execute(f"copy days to '{place / 'lake'}' (format parquet, partition_by (ds))")
+        shop.execute(f"copy days to '{directory / 'lake'}' (format parquet, partition_by (ds))")
         shop.execute("create table runs as select query_id, item_id, score from days")
-        shop.execute(f"create table qrels as from read_csv('{place / 'labels.csv'}')")
-    return place
+        shop.execute(f"create table qrels as from read_csv('{directory / 'labels.csv'}')")
+    return directory
 
 
 COMMANDS = {

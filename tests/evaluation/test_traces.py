@@ -12,7 +12,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 from conftest import peer
-from evaluation.trace_exports import ENDS, OF_IDS, READ, TOOLS, mlflow_trace, ragas, written
+from evaluation.trace_exports import ENDS, OF_IDS, READ, TOOLS, exported, mlflow_trace, ragas
 from marked import by_turns, sliced
 from memory import database, evaluate
 
@@ -30,14 +30,14 @@ METRICS = ["recall@2", "mrr"]
 
 def plain(k: int = 2) -> dict[str, tuple[float, float]]:
     """Query -> recall@k and the reciprocal rank, of those that have a reference."""
-    found = {}
+    values = {}
     for query, relevant in REFERENCE.items():
         if relevant:
-            shown = RETRIEVED[query]
-            ranks = [rank for rank, one in enumerate(shown, start=1) if one in relevant]
+            retrieved = RETRIEVED[query]
+            ranks = [rank for rank, item in enumerate(retrieved, start=1) if item in relevant]
             recall = sum(rank <= k for rank in ranks) / len(relevant)
-            found[query] = (recall, 1 / ranks[0] if ranks else 0.0)
-    return found
+            values[query] = (recall, 1 / ranks[0] if ranks else 0.0)
+    return values
 
 
 def numbers(result: sm.Result) -> dict[str, tuple[float, float]]:
@@ -56,36 +56,36 @@ CELLS = [f"{tool}|{end}" for tool in TOOLS for end in ENDS if end != ".csv" or t
 @pytest.mark.parametrize("cell", sliced("traces", 0.2, CELLS))
 def test_an_export_gives_the_numbers_of_plain_python(cell: str, tmp_path: Path) -> None:
     tool, _, end = cell.partition("|")
-    given = written(traces(tool), end, tmp_path)
-    result = evaluate(given, metrics=METRICS, cell=cell)
+    export = exported(traces(tool), end, tmp_path)
+    result = evaluate(export, metrics=METRICS, cell=cell)
     assert numbers(result) == plain()
     assert result.notes[0] == f"read as {tool.partition(',')[0]}: {READ[tool]}"
 
 
 @pytest.mark.parametrize(
-    ("tool", "told"),
+    ("tool", "message"),
     [
         ("MLflow", "retrieved_context holds objects that are not JSON"),
         ("LangSmith", "lists of a known form"),
     ],
 )
-def test_objects_as_python_prints_them_are_refused(tool: str, told: str, tmp_path: Path) -> None:
-    with pytest.raises(sm.InputError, match=told):
-        evaluate(written(traces(tool), ".csv", tmp_path), metrics=METRICS)
-    given = str(tmp_path / "unknown.jsonl")
-    Path(given).write_text('{"foo": "q1", "bar": [{"baz": "a"}]}\n')
+def test_objects_as_python_prints_them_are_refused(tool: str, message: str, tmp_path: Path) -> None:
+    with pytest.raises(sm.InputError, match=message):
+        evaluate(exported(traces(tool), ".csv", tmp_path), metrics=METRICS)
+    path = str(tmp_path / "unknown.jsonl")
+    Path(path).write_text('{"foo": "q1", "bar": [{"baz": "a"}]}\n')
     with pytest.raises(sm.InputError, match=r"item=bar\.KEY, --item\) or give a known form: Ragas"):
-        sm.compare({"old": given, "new": given}, given, ["mrr"])
+        sm.compare({"old": path, "new": path}, path, ["mrr"])
 
 
 def test_labels_of_mlflow_s_traces_may_be_another_table_by_the_question(tmp_path: Path) -> None:
     rows = [mlflow_trace(query, ["a", "b"], None) for query in ("one", "two")]
-    given = written(rows, ".jsonl", tmp_path)
+    export = exported(rows, ".jsonl", tmp_path)
     truth = pa.table({"request": ["what is two?"], "item_id": ["b"], "grade": [1]})
-    result = evaluate(given, truth, "mrr", query="request")
+    result = evaluate(export, truth, "mrr", query="request")
     assert result["mrr"] == 0.5
     with pytest.raises(sm.InputError, match="no labels are given"):
-        evaluate(given, metrics="mrr")
+        evaluate(export, metrics="mrr")
 
 
 @pytest.mark.long
@@ -106,12 +106,12 @@ def test_mlflow_s_own_traces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         retrieve(question)
         last = tool.get_last_active_trace_id()
         tool.log_expectation(trace_id=last, name="expected_ids", value=relevant)
-    found = tool.search_traces(return_type="list")
+    logged = tool.search_traces(return_type="list")
     path = tmp_path / "traces.jsonl"
-    path.write_text("".join(f"{one.to_json()}\n" for one in found), encoding="utf-8")
+    path.write_text("".join(f"{trace.to_json()}\n" for trace in logged), encoding="utf-8")
     frame = tool.search_traces(return_type="pandas")
-    for given in (path, frame):
-        result = evaluate(given, metrics=["recall@5", "mrr"])
+    for export in (path, frame):
+        result = evaluate(export, metrics=["recall@5", "mrr"])
         rows = result.per_query().to_pylist()
         assert sorted((row["recall_at_5"], row["mrr"]) for row in rows) == [
             (0, 0),
@@ -147,8 +147,8 @@ def test_columns_of_json_in_texts_of_a_table(tmp_path: Path) -> None:
 def test_another_database_gets_the_lists_of_a_file(tmp_path: Path) -> None:
     path = tmp_path / "sqlite.db"
     path.touch()
-    given = written(traces("MLflow"), ".jsonl", tmp_path)
-    assert numbers(sm.evaluate(given, metrics=METRICS, connection=f"sqlite:///{path}")) == plain()
+    export = exported(traces("MLflow"), ".jsonl", tmp_path)
+    assert numbers(sm.evaluate(export, metrics=METRICS, connection=f"sqlite:///{path}")) == plain()
 
 
 def test_labels_may_be_another_table() -> None:
@@ -164,8 +164,8 @@ def test_labels_may_be_another_table() -> None:
 @by_turns(0.5)
 def test_columns_and_keys_by_their_names() -> None:
     rows = [
-        {"question": query, "hits": [{"chunk": {"key": one}} for one in shown], "truth": truth}
-        for (query, shown), truth in zip(RETRIEVED.items(), REFERENCE.values(), strict=True)
+        {"question": query, "hits": [{"chunk": {"key": item}} for item in items], "truth": truth}
+        for (query, items), truth in zip(RETRIEVED.items(), REFERENCE.values(), strict=True)
     ]
     named: dict[str, Any] = {"query": "question", "item": "hits"}
     with pytest.raises(
@@ -276,7 +276,7 @@ def test_a_spec_of_traces_is_evaluate_of_the_traces(database: str, tmp_path: Pat
     """Per query and by segment: of a query with an empty list its columns are known too."""
     rows = [row | {"lang": "de", "n": 2, "text": "a b"} for row in traces("Ragas")]
     rows[2] |= {"lang": "fr", "n": 6, "text": "c"}
-    file = str(written(rows, ".jsonl", tmp_path))
+    file = str(exported(rows, ".jsonl", tmp_path))
     (tmp_path / "warehouse.db").touch()
     connection = f"sqlite:///{tmp_path / 'warehouse.db'}" if database == "sqlite" else None
     segments = {"german": "lang = 'de'", "length": "query_length"}
@@ -289,10 +289,10 @@ def test_a_spec_of_traces_is_evaluate_of_the_traces(database: str, tmp_path: Pat
         by=by,
         segments=segments,
     )
-    asked: dict[str, Any] = {"by": by, "segments": segments, **weight}
+    options: dict[str, Any] = {"by": by, "segments": segments, **weight}
     results = [
         evaluated(spec, sm.connect(connection), per_query=True),
-        sm.evaluate(file, metrics=METRICS, connection=connection, per_query=True, **asked),
+        sm.evaluate(file, metrics=METRICS, connection=connection, per_query=True, **options),
     ]
     of_spec, of_file = (
         {
@@ -324,7 +324,7 @@ def test_a_spec_of_traces_with_days_is_compared_and_built(tmp_path: Path) -> Non
         ragas("q", ["a", "b"], [item]) | {"day": f"{day}T12:00:00Z", "lang": lang}
         for (day, lang), item in zip(days.items(), "ab", strict=True)
     ]
-    file = str(written(rows, ".jsonl", tmp_path))
+    file = str(exported(rows, ".jsonl", tmp_path))
     fields: dict[str, Any] = {
         "rankings": {"file": file, "columns": {"date": "day"}},
         "labels": {"file": file, "columns": {"date": "day"}},
@@ -342,8 +342,8 @@ def test_a_spec_of_traces_with_days_is_compared_and_built(tmp_path: Path) -> Non
     assert built == [("de", 1.0), ("fr", 0.5)]
     compared = sm.compare(spec, dates=list(days))
     assert compared.rows
-    known = pa.table({"query_id": ["q"], "lang": ["it"]})
-    named = sm.Spec(**fields, queries={"data": known, "columns": {"segments": ["lang"]}})
+    languages = pa.table({"query_id": ["q"], "lang": ["it"]})
+    named = sm.Spec(**fields, queries={"data": languages, "columns": {"segments": ["lang"]}})
     summary = evaluated(named, sm.connect()).summary().to_pylist()
     assert {row["segment_value"] for row in summary} == {"all", "it"}
 
@@ -372,16 +372,16 @@ def test_lists_in_a_csv_file_are_traces_beside_labels_and_beside_one_another(
 
 def test_what_is_no_traces_is_told_with_the_forms_that_are_known() -> None:
     rows = [{"prompt": "q", "answer": "a"}]
-    with pytest.raises(sm.InputError, match="columns prompt, answer have neither") as told:
+    with pytest.raises(sm.InputError, match="columns prompt, answer have neither") as caught:
         evaluate(rows, metrics="mrr")
     for form in filter(lambda form: form.reference, TRACE_FORMS):
-        assert form.example in str(told.value)
+        assert form.example in str(caught.value)
     with pytest.raises(sm.SpecError, match="metrics is empty"):
         evaluate(traces("Ragas"))
 
 
 @pytest.mark.parametrize(
-    ("asked", "error", "told"),
+    ("asked", "error", "message"),
     [
         ({"where": "1 = 1; drop table x"}, sm.SpecError, "must be one condition"),
         ({"where": "nope = 1"}, sm.InputError, "where 'nope = 1'.*nope"),
@@ -389,9 +389,9 @@ def test_what_is_no_traces_is_told_with_the_forms_that_are_known() -> None:
     ],
 )
 def test_what_is_asked_of_columns_is_looked_at(
-    asked: dict[str, Any], error: type[Exception], told: str
+    asked: dict[str, Any], error: type[Exception], message: str
 ) -> None:
-    with pytest.raises(error, match=told):
+    with pytest.raises(error, match=message):
         evaluate(traces("Ragas"), metrics="mrr", **asked)
 
 

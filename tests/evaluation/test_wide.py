@@ -26,12 +26,12 @@ METRICS = [
 def test_two_hundred_columns_forty_metrics_and_names_of_63_characters() -> None:
     assert len(METRICS) == 40
     assert {len(name) for name in LONG.values()} == {63}
-    others = ", ".join(f"{number} as other_{number}" for number in range(196))
+    columns = ", ".join(f"{number} as other_{number}" for number in range(196))
     with duckdb.connect() as connection:
         connection.execute(
             f"create table wide as select 'q' || (i // 10) as {LONG['query']}, "
             f"i as {LONG['item']}, -i as {LONG['score']}, 'm' as {LONG['model']}, "
-            f"{others} from range(100) t(i)"
+            f"{columns} from range(100) t(i)"
         )
         connection.execute(
             f"create table truth as select {LONG['query']}, {LONG['item']}, "

@@ -11,42 +11,42 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 
-def ragas(query: str, shown: list[str], relevant: list[str] | None) -> dict[str, Any]:
+def ragas(query: str, retrieved: list[str], relevant: list[str] | None) -> dict[str, Any]:
     return {
         "user_input": query,
-        "retrieved_contexts": [f"text of {one}" for one in shown],
-        "retrieved_context_ids": shown,
+        "retrieved_contexts": [f"text of {item}" for item in retrieved],
+        "retrieved_context_ids": retrieved,
         "reference_context_ids": relevant,
         "response": "It is so.",
         "faithfulness": 0.5,
     }
 
 
-def llamaindex(query: str, shown: list[str], relevant: list[str] | None) -> dict[str, Any]:
+def llamaindex(query: str, retrieved: list[str], relevant: list[str] | None) -> dict[str, Any]:
     return {
         "query": query,
         "expected_ids": relevant,
         "expected_texts": None,
-        "retrieved_ids": shown,
-        "retrieved_texts": [f"text of {one}" for one in shown],
+        "retrieved_ids": retrieved,
+        "retrieved_texts": [f"text of {item}" for item in retrieved],
         "mode": "text",
         "metric_dict": {"mrr": {"score": 0.5, "metadata": {"k": 2}}},
     }
 
 
-def langchain(one: str) -> dict[str, Any]:
+def langchain(item: str) -> dict[str, Any]:
     return {
         "id": None,
-        "page_content": f"text of {one}",
-        "metadata": {"source": one, "page": 3},
+        "page_content": f"text of {item}",
+        "metadata": {"source": item, "page": 3},
         "type": "Document",
     }
 
 
-def langsmith(query: str, shown: list[str], relevant: list[str] | None) -> dict[str, Any]:
+def langsmith(query: str, retrieved: list[str], relevant: list[str] | None) -> dict[str, Any]:
     return {
         "inputs": {"question": f"what is {query}?"},
-        "outputs": {"answer": "It is so.", "documents": list(map(langchain, shown))},
+        "outputs": {"answer": "It is so.", "documents": list(map(langchain, retrieved))},
         "reference_outputs": None if relevant is None else {"document_ids": relevant},
         "execution_time": 0.3,
         "example_id": query,
@@ -54,10 +54,10 @@ def langsmith(query: str, shown: list[str], relevant: list[str] | None) -> dict[
     }
 
 
-def langsmith_frame(query: str, shown: list[str], relevant: list[str] | None) -> dict[str, Any]:
+def langsmith_frame(query: str, retrieved: list[str], relevant: list[str] | None) -> dict[str, Any]:
     return {
         "inputs.question": f"what is {query}?",
-        "outputs.documents": list(map(langchain, shown)) or None,
+        "outputs.documents": list(map(langchain, retrieved)) or None,
         "error": None,
         "reference.document_ids": relevant,
         "feedback.correct": 1,
@@ -66,10 +66,10 @@ def langsmith_frame(query: str, shown: list[str], relevant: list[str] | None) ->
     }
 
 
-def phoenix(query: str, shown: list[str], relevant: list[str] | None) -> dict[str, Any]:
+def phoenix(query: str, retrieved: list[str], relevant: list[str] | None) -> dict[str, Any]:
     documents = [
-        {"document.id": one, "document.content": f"text of {one}", "document.score": 1 / rank}
-        for rank, one in enumerate(shown, start=1)
+        {"document.id": item, "document.content": f"text of {item}", "document.score": 1 / rank}
+        for rank, item in enumerate(retrieved, start=1)
     ]
     return {
         "context.span_id": f"span of {query}",
@@ -80,39 +80,41 @@ def phoenix(query: str, shown: list[str], relevant: list[str] | None) -> dict[st
     }
 
 
-def mlflow(query: str, shown: list[str], relevant: list[str] | None) -> dict[str, Any]:
+def mlflow(query: str, retrieved: list[str], relevant: list[str] | None) -> dict[str, Any]:
     def context(ids: list[str]) -> list[dict[str, str]]:
-        return [{"doc_uri": one, "content": f"text of {one}"} for one in ids]
+        return [{"doc_uri": item, "content": f"text of {item}"} for item in ids]
 
     return {
         "request_id": query,
         "request": {"messages": [{"role": "user", "content": f"what is {query}?"}]},
         "response": "It is so.",
-        "retrieved_context": context(shown),
+        "retrieved_context": context(retrieved),
         "expected_retrieved_context": None if relevant is None else context(relevant),
     }
 
 
-def mlflow_tutorial(query: str, shown: list[str], relevant: list[str] | None) -> dict[str, Any]:
-    return {"questions": query, "retrieved_context": shown, "ground_truth_context": relevant}
+def mlflow_tutorial(query: str, retrieved: list[str], relevant: list[str] | None) -> dict[str, Any]:
+    return {"questions": query, "retrieved_context": retrieved, "ground_truth_context": relevant}
 
 
-def mlflow_trace(query: str, shown: list[str], relevant: list[str] | None) -> dict[str, Any]:
+def mlflow_trace(query: str, retrieved: list[str], relevant: list[str] | None) -> dict[str, Any]:
     """`Trace.to_json()` of mlflow 3.17.2: two retrievers, and one that calls another."""
 
-    def span(number: int, kind: str, given: object, found: object, parent: int = 0) -> Any:
-        told = {"spanType": kind, "spanInputs": given, "spanOutputs": found}
+    def span(number: int, kind: str, inputs: object, outputs: object, parent: int = 0) -> Any:
+        attributes = {"spanType": kind, "spanInputs": inputs, "spanOutputs": outputs}
         return {
             "span_id": f"span {number}",
             "parent_span_id": f"span {parent}" if parent else None,
             "name": kind.lower(),
             "start_time_unix_nano": 1_795_418_915_706_507_407 + number,
-            "attributes": {f"mlflow.{name}": json.dumps(value) for name, value in told.items()},
+            "attributes": {
+                f"mlflow.{name}": json.dumps(value) for name, value in attributes.items()
+            },
         }
 
     documents = [
-        {"page_content": f"text of {one}", "metadata": {"doc_uri": one}, "id": f"chunk of {one}"}
-        for one in shown
+        {"page_content": f"text of {item}", "metadata": {"doc_uri": item}, "id": f"chunk of {item}"}
+        for item in retrieved
     ]
     spans = [
         span(1, "CHAIN", {"question": f"what is {query}?"}, "It is so."),
@@ -121,7 +123,7 @@ def mlflow_trace(query: str, shown: list[str], relevant: list[str] | None) -> di
         span(3, "RETRIEVER", {"query": query}, documents[:1], 2),
         span(5, "LLM", {"messages": [query, "why?"]}, [{"doc_uri": "none"}], 1),
     ]
-    value = json.dumps([{"doc_uri": one} for one in relevant or ()])
+    value = json.dumps([{"doc_uri": item} for item in relevant or ()])
     expected = {"serialized_value": {"serialization_format": "JSON_FORMAT", "value": value}}
     assessments = [
         {"assessment_name": "is_good", "feedback": {"value": True}},
@@ -135,10 +137,10 @@ def mlflow_trace(query: str, shown: list[str], relevant: list[str] | None) -> di
     return {"info": info, "data": {"spans": spans}}
 
 
-def mlflow_searched(query: str, shown: list[str], relevant: list[str] | None) -> dict[str, Any]:
+def mlflow_searched(query: str, retrieved: list[str], relevant: list[str] | None) -> dict[str, Any]:
     """A row of `mlflow.search_traces()`."""
-    whole = json.dumps(mlflow_trace(query, shown, relevant))
-    return {"trace_id": query, "trace": whole, "state": "OK", "request": {"question": "what?"}}
+    trace = json.dumps(mlflow_trace(query, retrieved, relevant))
+    return {"trace_id": query, "trace": trace, "state": "OK", "request": {"question": "what?"}}
 
 
 TOOLS = {
@@ -165,7 +167,7 @@ READ = {
 }
 
 
-def written(rows: list[dict[str, Any]], end: str, folder: Path) -> Any:
+def exported(rows: list[dict[str, Any]], end: str, folder: Path) -> Any:
     """The rows as a file with an ending, or as a frame."""
     path = folder / f"traces{end}"
     if end == ".jsonl":
