@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from inspect import signature
 from pathlib import PurePath
@@ -19,6 +19,7 @@ from sqlmetrics.engines.database import Database, connect, session_of, with_view
 from sqlmetrics.errors import InputError, SpecError, nearest, unknown
 from sqlmetrics.evaluation.arguments import listed
 from sqlmetrics.evaluation.inputs.bad_files import problem_of, without_bad_files
+from sqlmetrics.evaluation.inputs.formats import LINE_LENGTH
 from sqlmetrics.evaluation.inputs.guess import guess, guess_files
 from sqlmetrics.evaluation.inputs.names import QUERY_TEXTS, USUAL, are_swapped, in_order
 from sqlmetrics.evaluation.inputs.open import opened, source_relation, zones_of
@@ -469,14 +470,30 @@ def segmented(
 
 
 def _known(spec: Spec, tables: Tables, weight: str | None, engine: Database) -> Spec:
-    """With a queries table, the columns that it has and the rankings have not."""
+    """With a queries table, the columns that it has and the rankings have not.
+
+    Raises:
+        InputError: If neither of the two has a segment.
+    """
     if spec.queries is None or tables.queries is None:
         return spec
     columns = [name for name in spec.query_columns if name not in spec.segments]
     segments = [name for name in columns if not _has(tables.rankings, name, engine)]
-    query_fields: dict[str, object] = {
-        "segments": tuple(name for name in segments if _has(tables.queries, name, engine))
-    }
+    if missing := [name for name in segments if not _has(tables.queries, name, engine)]:
+        existing_columns = {
+            column
+            for relation in (tables.rankings, tables.queries)
+            for column in _columns(relation, engine)
+            if column != LINE_LENGTH
+        }
+        raise InputError(
+            [
+                f"rankings and queries: {unknown('column', name, existing_columns)} "
+                f"(used as segment {name})"
+                for name in missing
+            ]
+        )
+    query_fields: dict[str, object] = {"segments": tuple(segments)}
     if QUERY_LENGTH in spec.segments.values():
         texts = (name for name in QUERY_TEXTS if _has(tables.queries, name, engine))
         query_fields["text"] = next(texts, None)
@@ -512,9 +529,12 @@ def with_texts(spec: Spec, engine: Database) -> Spec:
     return spec
 
 
+def _columns(relation: Relation, engine: Database) -> Iterable[str]:
+    return engine.columns(source_text(protect_query(relation, engine.translation)))
+
+
 def _has(relation: Relation, column: str, engine: Database) -> bool:
-    existing = engine.columns(source_text(protect_query(relation, engine.translation)))
-    return column.casefold() in map(str.casefold, existing)
+    return column.casefold() in map(str.casefold, _columns(relation, engine))
 
 
 def _with(spec: Spec, table: str, **columns: object) -> Spec:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import csv
 import gzip
 import json
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
@@ -403,6 +404,15 @@ def test_a_key_that_is_missing_is_null(tmp_path: Path) -> None:
     run = text_file(tmp_path / "run.json", json.dumps(rows))
     with pytest.raises(sm.InputError, match="score is NULL in 1 row"):
         evaluate(run, LABELS, "mrr")
+
+
+def test_a_file_of_a_dict_may_begin_with_a_score_that_is_no_digit(tmp_path: Path) -> None:
+    scores = {"q": {"a": -math.inf, "b": 1.0}}
+    assert evaluate(text_file(tmp_path / "run.json", json.dumps(scores)), LABELS, "mrr")["mrr"] == 1
+    for value, message in ((math.nan, "score is NaN in 1 row"), (None, "score is NULL in 1 row")):
+        run = text_file(tmp_path / "run.json", json.dumps({"q": {"a": value, "b": 1.0}}))
+        with pytest.raises(sm.InputError, match=message):
+            evaluate(run, LABELS, "mrr")
 
 
 def test_a_key_may_come_late(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from math import sin
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -125,6 +126,22 @@ def test_a_spec_has_them_and_the_reference_agrees() -> None:
         segments={"reach": "traffic", "often": "traffic > 10"},
     )
     assert max(agreement.largest for agreement in sm.verify(one_table)) < 1e-12
+
+
+def test_a_segment_of_neither_table_is_told_with_the_columns_of_both(tmp_path: Path) -> None:
+    (tmp_path / "run.txt").write_text("q Q0 a 1 2.0 r\n", encoding="utf-8")
+    (tmp_path / "queries.csv").write_text("query_id,country\nq,DE\n", encoding="utf-8")
+    why = r"rankings and queries: unknown column 'countri'; did you mean 'country'\? known: " + (
+        r"country, item_id, query_id, score, system \(used as segment countri\)"
+    )
+    with pytest.raises(sm.InputError, match=why):
+        sm.evaluate(
+            str(tmp_path / "run.txt"),
+            {"q": {"a": 1}},
+            "mrr",
+            by="countri",
+            queries=str(tmp_path / "queries.csv"),
+        )
 
 
 @pytest.mark.parametrize(

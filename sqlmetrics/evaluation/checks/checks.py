@@ -32,6 +32,7 @@ from sqlmetrics.evaluation.checks.rules import (
     row_checks,
 )
 from sqlmetrics.evaluation.checks.scores import problems_of_scores, text_scores
+from sqlmetrics.evaluation.inputs.formats import LINE_LENGTH
 from sqlmetrics.evaluation.inputs.guess import group_columns
 from sqlmetrics.evaluation.inputs.names import NAMES, plain
 from sqlmetrics.evaluation.inputs.paths import absent, unreadable
@@ -237,7 +238,8 @@ class _Look:
             for role, name in column_by_role.items():
                 if name.casefold() not in folded:
                     use = "read by a metric" if is_column_role(role) else f"used as {role}"
-                    message = f"{unknown('column', name, columns)} ({use})"
+                    names = (column for column in columns if column != LINE_LENGTH)
+                    message = f"{unknown('column', name, names)} ({use})"
                     yield Problem(table, message, 1)
                 elif name.casefold() in gaps:
                     message = (

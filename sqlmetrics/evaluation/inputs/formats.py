@@ -53,6 +53,9 @@ FORMATS = {
 PARQUETS = Format(FORMATS["parquet"].suffixes, "parquets", details=("names", "gaps"))
 """Several Parquet files, or one whose folders hold columns."""
 
+LINE_LENGTH = "n_fields"
+"""The column of TREC files that says how many fields a line has; no file has it by that name."""
+
 TREC = {
     "rankings": Format(
         (),
@@ -62,7 +65,7 @@ TREC = {
             ("item", "item_id"),
             ("score", "score"),
             ("system", "system"),
-            ("run line", "n_fields"),
+            ("run line", LINE_LENGTH),
         ),
     ),
     "labels": Format(
@@ -73,7 +76,7 @@ TREC = {
             ("item", "item_id"),
             ("grade", "grade"),
             ("group", "iteration"),
-            ("qrels line", "n_fields"),
+            ("qrels line", LINE_LENGTH),
         ),
     ),
 }

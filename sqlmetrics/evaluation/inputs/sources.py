@@ -96,7 +96,10 @@ def refuse_foreign(file: str, role: str) -> None:
 SUFFIXES = (".json", ".json.gz")
 """Endings of the files that may be one."""
 
-_START = re.compile(r'\s*\{\s*"(?:[^"\\]|\\.)*"\s*:\s*\{\s*("(?:[^"\\]|\\.)*"\s*:\s*-?[\d.]|\})')
+_START = re.compile(
+    r'\s*\{\s*"(?:[^"\\]|\\.)*"\s*:\s*\{\s*'
+    r'("(?:[^"\\]|\\.)*"\s*:\s*(-?[\d.]|-?Infinity|NaN|null)|\})'
+)
 _LOOK = 4096
 """So many characters are looked at before a file is read whole."""
 
@@ -122,11 +125,11 @@ def dict_in(file: str) -> dict[str, dict[str, float]] | None:
 
 
 def _is_run(held: Any) -> bool:
-    """Whether it is query -> item -> number."""
+    """Whether it is query -> item -> number; what is missing is told by the checks of the input."""
     return isinstance(held, dict) and all(
         isinstance(items, dict)
         and all(
-            isinstance(value, int | float) and not isinstance(value, bool)
+            isinstance(value, int | float | None) and not isinstance(value, bool)
             for value in items.values()
         )
         for items in held.values()
