@@ -27,26 +27,32 @@ def tables(systems: Mapping[str, Values], **facts: Sequence[Any]) -> tuple[pa.Ta
     rankings, labels = [], []
     for system, values in systems.items():
         for number, value in enumerate(values):
-            own = {name: column[number] for name, column in facts.items()}
-            query = own.pop("query_id", f"q{number}")
+            query_facts = {name: column[number] for name, column in facts.items()}
+            query = query_facts.pop("query_id", f"q{number}")
             item = f"{system}{number}"
             if value is not None:
                 labels.append({"query_id": query, "item_id": item, "grade": value})
                 rankings.append(
-                    {"system": system, "query_id": query, "item_id": item, "score": 1.0, **own}
+                    {
+                        "system": system,
+                        "query_id": query,
+                        "item_id": item,
+                        "score": 1.0,
+                        **query_facts,
+                    }
                 )
     return pa.Table.from_pylist(rankings), pa.Table.from_pylist(labels)
 
 
-def compared(systems: Mapping[str, Values], **asked: Any) -> sm.Comparison:
-    facts = asked.pop("facts", {})
+def compared(systems: Mapping[str, Values], **options: Any) -> sm.Comparison:
+    facts = options.pop("facts", {})
     rankings, labels = tables(systems, **facts)
-    asked.setdefault("baseline", "old")
-    return sm.compare(rankings, labels, asked.pop("metrics", "cg@1"), **asked)
+    options.setdefault("baseline", "old")
+    return sm.compare(rankings, labels, options.pop("metrics", "cg@1"), **options)
 
 
 def near(value: float) -> Any:
     return pytest.approx(value, rel=1e-9, abs=1e-12)
 
 
-OTHERS = ["sqlite", "postgres", "chdb", "spark"]
+OTHER_ENGINES = ["sqlite", "postgres", "chdb", "spark"]

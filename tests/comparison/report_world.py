@@ -47,19 +47,19 @@ def month(
         parts.append(
             pa.table(
                 {
-                    "ds": [FIRST + timedelta(int(one)) for one in np.repeat(day, ITEMS)],
+                    "ds": [FIRST + timedelta(int(number)) for number in np.repeat(day, ITEMS)],
                     "system": [system] * (n * ITEMS),
-                    "country": [COUNTRIES[one] for one in np.repeat(country, ITEMS)],
-                    "query_id": [f"q{one}" for one in np.repeat(query, ITEMS)],
-                    "item_id": [f"i{one}" for one in np.tile(np.arange(ITEMS), n)],
+                    "country": [COUNTRIES[number] for number in np.repeat(country, ITEMS)],
+                    "query_id": [f"q{number}" for number in np.repeat(query, ITEMS)],
+                    "item_id": [f"i{number}" for number in np.tile(np.arange(ITEMS), n)],
                     "score": scores.ravel().round(3),
                 }
             )
         )
     labels = pa.table(
         {
-            "query_id": [f"q{one}" for one in np.repeat(query, ITEMS)],
-            "item_id": [f"i{one}" for one in np.tile(np.arange(ITEMS), n)],
+            "query_id": [f"q{number}" for number in np.repeat(query, ITEMS)],
+            "item_id": [f"i{number}" for number in np.tile(np.arange(ITEMS), n)],
             "grade": grades.ravel().astype(float),
         }
     )

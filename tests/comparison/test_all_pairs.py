@@ -70,33 +70,33 @@ def p_value(new: dict[Any, float], old: dict[Any, float], paired: bool) -> float
 def test_each_pair_is_that_of_peers_and_that_compared_alone(paired: bool) -> None:
     multitest = pytest.importorskip("statsmodels.stats.multitest")
     rankings, labels = world() if paired else of_own_queries(*world())
-    found = sm.compare(rankings, labels, METRICS, all_pairs=True, paired=paired)
+    comparison = sm.compare(rankings, labels, METRICS, all_pairs=True, paired=paired)
     names = [f"s{number}" for number in range(SYSTEMS)]
-    assert {(row["baseline"], row["system"]) for row in found} == {*combinations(names, 2)}
-    assert len(found) == len(METRICS) * SYSTEMS * (SYSTEMS - 1) // 2
-    own = sm.evaluate(rankings, labels, METRICS, system="system").per_query().to_pylist()
+    assert {(row["baseline"], row["system"]) for row in comparison} == {*combinations(names, 2)}
+    assert len(comparison) == len(METRICS) * SYSTEMS * (SYSTEMS - 1) // 2
+    per_query = sm.evaluate(rankings, labels, METRICS, system="system").per_query().to_pylist()
     values = {
         (system, metric): {
             row["query_id"]: row[column]
-            for row in own
+            for row in per_query
             if row["system"] == system and row[column] is not None and is_own(row)
         }
         for system in names
         for metric, column in zip(METRICS, ("ndcg_at_5", "mrr", "first_rank"), strict=True)
     }
-    for row in found:
+    for row in comparison:
         if paired and {row["system"], row["baseline"]} == {"s0", "s1"}:
             assert (row["difference"], row["verdict"]) == (0, "equivalent")
             continue
         new, old = (values[row[side], row["metric"]] for side in ("system", "baseline"))
         assert row["p_value"] == pytest.approx(p_value(new, old, paired), rel=1e-8)
-    tested = [row for row in found if row["p_value"] is not None]
+    tested = [row for row in comparison if row["p_value"] is not None]
     _, adjusted, *_ = multitest.multipletests([row["p_value"] for row in tested], method="holm")
     assert [row["p_adjusted"] for row in tested] == pytest.approx(list(adjusted), rel=1e-12)
     pair = ("s1", "s6")
     alone = sm.compare(rankings, labels, METRICS, systems=pair, baseline="s1", paired=paired)
     for row in alone:
-        same = found[row["metric"], "s6", "s1"]
+        same = comparison[row["metric"], "s6", "s1"]
         for name in (
             "value",
             "baseline_value",
@@ -117,39 +117,39 @@ def test_letters_are_shared_where_systems_do_not_differ() -> None:
         pairs = list(combinations(names, 2))
         different = {frozenset(pair) for pair in pairs if chance.random() < 0.5}
         letters = group_letters(names, different)
-        for one, other in pairs:
-            shares = bool({*letters[one]} & {*letters[other]})
-            assert shares == (frozenset((one, other)) not in different)
+        for first, second in pairs:
+            shares = bool({*letters[first]} & {*letters[second]})
+            assert shares == (frozenset((first, second)) not in different)
 
 
 @by_turns(3.0)
 def test_a_leaderboard_says_what_the_pairs_say(tmp_path: Path) -> None:
     """In all outputs; metrics of which less is better have the least first."""
     rankings, labels = world()
-    found = sm.compare(rankings, labels, METRICS, all_pairs=True)
-    for row, standings in leaderboards(found.rows):
+    comparison = sm.compare(rankings, labels, METRICS, all_pairs=True)
+    for row, standings in leaderboards(comparison.rows):
         order = [standing.value for standing in standings]
         assert order == sorted(order, reverse=row["metric"] != "first_rank")
         verdicts: dict[frozenset[str], Any] = {
             frozenset((pair["system"], pair["baseline"])): pair["verdict"]
-            for pair in found
+            for pair in comparison
             if pair["metric"] == row["metric"]
         }
-        for one, other in combinations(standings, 2):
-            differs = verdicts[frozenset((one.system, other.system))] in ("better", "worse")
-            assert differs != bool({*one.group} & {*other.group})
-    for asked in (found.raise_if, lambda: sm.report(found)):
+        for higher, lower in combinations(standings, 2):
+            differs = verdicts[frozenset((higher.system, lower.system))] in ("better", "worse")
+            assert differs != bool({*higher.group} & {*lower.group})
+    for operation in (comparison.raise_if, lambda: sm.report(comparison)):
         with pytest.raises(sm.SpecError, match="needs a baseline, but all_pairs"):
-            asked()
-    assert "<svg" not in found._repr_html_()
+            operation()
+    assert "<svg" not in comparison._repr_html_()
     with pytest.raises(KeyError, match=r"no row of 's0', 's1'.*known: 's1', 's0'"):
-        found["mrr", "s0", "s1"]
+        comparison["mrr", "s0", "s1"]
     write_csv(rankings, tmp_path / "runs.csv")
     write_csv(labels, tmp_path / "labels.csv")
     line = ("compare", "runs.csv", "labels.csv", "-m", ",".join(METRICS), "--all-pairs")
-    done = sqlmetrics(*line, folder=tmp_path)
-    assert done.stdout.startswith("ndcg@5: 7 systems, best first\n")
-    assert "by Holm over metrics and 21 pairs" in done.stdout
+    completed = sqlmetrics(*line, folder=tmp_path)
+    assert completed.stdout.startswith("ndcg@5: 7 systems, best first\n")
+    assert "by Holm over metrics and 21 pairs" in completed.stdout
     rows = json.loads(sqlmetrics(*line, "-o", "json", folder=tmp_path).stdout)
     assert len(rows) == 63
     for form in ("markdown", "html", "latex", "csv"):
@@ -157,5 +157,5 @@ def test_a_leaderboard_says_what_the_pairs_say(tmp_path: Path) -> None:
         assert all(name in text for name in ("s0", "s6", "mrr"))
     with pytest.raises(sm.SpecError, match="a name in ranx; write randomization"):
         sm.compare(rankings, labels, METRICS, test="fisher")  # type: ignore[arg-type]
-    told = sqlmetrics(*line, "--baseline", "s0", folder=tmp_path, expect=2)
-    assert "leave out baseline" in told.stderr
+    refusal = sqlmetrics(*line, "--baseline", "s0", folder=tmp_path, expect=2)
+    assert "leave out baseline" in refusal.stderr

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from command import sqlmetrics
-from compared_tables import NEW, OLD, OTHERS, N, compared, near, tables
+from compared_tables import NEW, OLD, OTHER_ENGINES, N, compared, near, tables
 from conftest import peer
 from engines.starting import Servers
 from marked import by_turns, engines
@@ -82,36 +82,36 @@ def test_the_tests_agree_with_scipy_and_statsmodels_on_random_values() -> None:
         new, old = chance.gamma(1, size=(2, n))
         systems = {"new": list(new), "old": list(old)}
         assert compared(systems)["cg@1"]["p_value"] == near(stats.ttest_rel(new, old).pvalue)
-        own = compared(systems, test="wilcoxon")["cg@1"]["p_value"]
+        p_value = compared(systems, test="wilcoxon")["cg@1"]["p_value"]
         method = "exact" if n <= 50 else "asymptotic"
-        assert own == near(stats.wilcoxon(new, old, method=method).pvalue)
+        assert p_value == near(stats.wilcoxon(new, old, method=method).pvalue)
     p_values = list(chance.random(40) ** 3)
-    for own, name in ((holm, "holm"), (benjamini_hochberg, "fdr_bh")):
+    for adjust, name in ((holm, "holm"), (benjamini_hochberg, "fdr_bh")):
         theirs = multiple.multipletests(p_values, method=name)[1]
-        assert own(p_values, 0.95).p_values == [near(one) for one in theirs]
+        assert adjust(p_values, 0.95).p_values == [near(p) for p in theirs]
 
 
 def test_p_values_are_adjusted_over_metrics_and_systems_and_over_slices() -> None:
     systems = {"new": NEW, "old": OLD, "third": [x + 0.02 * sin(5 * i) for i, x in enumerate(OLD)]}
     slices = ["DE" if i % 4 else "FR" for i in range(N)]
-    found = compared(
+    comparison = compared(
         systems,
         metrics=["cg@1", "dcg@1"],
         by="country",
         facts={"country": slices},
     )
-    whole = [row for row in found if row["segment_name"] == "all"]
-    parts = [row for row in found if row["segment_name"] == "country"]
-    assert (len(whole), len(parts)) == (4, 8)
-    for rows, adjust in ((whole, holm), (parts, benjamini_hochberg)):
+    overall = [row for row in comparison if row["segment_name"] == "all"]
+    parts = [row for row in comparison if row["segment_name"] == "country"]
+    assert (len(overall), len(parts)) == (4, 8)
+    for rows, adjust in ((overall, holm), (parts, benjamini_hochberg)):
         adjustment = adjust([row["p_value"] for row in rows], 0.95)
         assert [row["p_adjusted"] for row in rows] == adjustment.p_values
         assert {row["ci_level"] for row in rows} == {adjustment.coverage}
     # Holm keeps those of the third system: each interval is the one at 1 - .05 / 2
-    row = whole[0]
+    row = overall[0]
     apart = np.array(NEW) - np.array(OLD)
     error = apart.std(ddof=1) / np.sqrt(N)
-    assert [row["p_adjusted"] < 0.05 for row in whole] == [True, True, False, False]
+    assert [row["p_adjusted"] < 0.05 for row in overall] == [True, True, False, False]
     assert row["ci_level"] == near(1 - 0.05 / 2)
     assert row["ci_low"] == near(apart.mean() - critical(row["ci_level"], N - 1) * error)
 
@@ -170,8 +170,8 @@ def by_hand(d: Any, cluster: Any, weight: Any = None) -> tuple[float, float, int
     """The mean, its standard error by the delta method, and the number of clusters."""
     weight = np.ones(len(d)) if weight is None else weight
     names = np.unique(cluster)
-    top = np.array([(d * weight)[cluster == one].sum() for one in names])
-    bottom = np.array([weight[cluster == one].sum() for one in names])
+    top = np.array([(d * weight)[cluster == name].sum() for name in names])
+    bottom = np.array([weight[cluster == name].sum() for name in names])
     mean = top.sum() / bottom.sum()
     n = len(names)
     squares = ((top - mean * bottom) ** 2).sum() * n / (n - 1)
@@ -183,14 +183,14 @@ def test_days_of_a_query_are_one_cluster() -> None:
     days = [f"2026-01-0{i % 4 + 1}" for i in range(N)]
     rankings, labels = tables({"new": NEW, "old": OLD}, query_id=queries, ds=days)
     labels = labels.append_column("ds", pa.array([*days, *days]))
-    found = sm.compare(rankings, labels, "cg@1", date="ds", baseline="old")
+    comparison = sm.compare(rankings, labels, "cg@1", date="ds", baseline="old")
     d = np.array(NEW) - np.array(OLD)
     mean, error, n = by_hand(d, np.arange(N) // 4)
-    row = found["cg@1"]
-    assert (found.cluster, row["n"], n) == ("query_id", N, 10)
+    row = comparison["cg@1"]
+    assert (comparison.cluster, row["n"], n) == ("query_id", N, 10)
     assert row["difference"] == near(mean)
     assert (row["ci_high"] - row["ci_low"]) / 2 == near(error * 2.2621571627409915)
-    assert "appears on several days is one cluster" in str(found)
+    assert "appears on several days is one cluster" in str(comparison)
     part = sm.compare(rankings, labels, "cg@1", date="ds", baseline="old", start="2026-01-02")
     assert part["cg@1"]["n"] == 30
 
@@ -206,28 +206,28 @@ def test_slices_have_the_clusters_that_are_in_them() -> None:
         values = {"new": NEW, "old": OLD}
         rankings, labels = tables(values, query_id=queries, ds=days, **facts)
         labels = labels.append_column("ds", pa.array([*days, *days]))
-        known = [
+        query_rows = [
             {"query_id": q, "country": c}
             for q, c in dict(zip(queries, countries, strict=True)).items()
         ]
-        asked = {"queries": pa.Table.from_pylist(known)} if name == "queries" else {}
-        found = sm.compare(
-            rankings, labels, "cg@1", date="ds", baseline="old", by="country", **asked
+        options = {"queries": pa.Table.from_pylist(query_rows)} if name == "queries" else {}
+        comparison = sm.compare(
+            rankings, labels, "cg@1", date="ds", baseline="old", by="country", **options
         )
-        looks = found.executed_sql.count("group by system, cluster")
+        looks = comparison.executed_sql.count("group by system, cluster")
         assert looks == (1 if name == "queries" else 2), "one for both slices is enough, or is not"
         for country in ("DE", "FR"):
-            own = np.array(countries) == country
-            mean, error, n = by_hand(d[own], np.arange(N)[own] // 4)
-            row = next(one for one in found.rows if one["segment_value"] == country)
-            assert (row["difference"], row["n"]) == (near(mean), int(own.sum()))
+            in_country = np.array(countries) == country
+            mean, error, n = by_hand(d[in_country], np.arange(N)[in_country] // 4)
+            row = next(row for row in comparison.rows if row["segment_value"] == country)
+            assert (row["difference"], row["n"]) == (near(mean), int(in_country.sum()))
             assert row["effect_size"] == near(mean / error / np.sqrt(n))
 
 
 def test_any_column_makes_clusters_and_weights_count() -> None:
     users = [f"u{i // 3}" for i in range(N)]
     weights = [float(1 + i % 5) for i in range(N)]
-    found = compared(
+    row = compared(
         {"new": NEW, "old": OLD},
         facts={"user_id": users, "traffic": weights},
         cluster="user_id",
@@ -235,8 +235,8 @@ def test_any_column_makes_clusters_and_weights_count() -> None:
     )["cg@1"]
     d = np.array(NEW) - np.array(OLD)
     mean, error, n = by_hand(d, np.array(users), np.array(weights))
-    assert found["difference"] == near(mean)
-    assert found["effect_size"] == near(mean / error / np.sqrt(n))
+    assert row["difference"] == near(mean)
+    assert row["effect_size"] == near(mean / error / np.sqrt(n))
 
 
 # -- resampling -------------------------------------------------------------------------
@@ -254,23 +254,25 @@ def weights(n: int, count: int, seed: int) -> Any:
         return roots * roots % lots.PRIME * roots % lots.PRIME
 
     number = np.arange(count, dtype=np.int64)
-    own = cubes(np.arange(1, n + 1, dtype=np.int64), "lot")
-    drawn = np.outer(cubes(number, "factor"), own) + cubes(number, "shift")[:, None]
-    return drawn % lots.PRIME
+    cluster_lots = cubes(np.arange(1, n + 1, dtype=np.int64), "lot")
+    replicate_lots = (
+        np.outer(cubes(number, "factor"), cluster_lots) + cubes(number, "shift")[:, None]
+    )
+    return replicate_lots % lots.PRIME
 
 
 def test_lots_are_as_good_as_numpy_s() -> None:
     """Means and quantiles of the bootstrap, and pairs of clusters, over many seeds."""
     chance = np.random.default_rng(1)
     d = chance.gamma(1, size=100) - 0.9
-    own, theirs = [], []
+    summaries, numpy_summaries = [], []
     for seed in range(30):
         times = np.searchsorted(POISSON, weights(100, 1000, seed), side="right")
-        for drawn, into in ((times, own), (chance.poisson(1, (1000, 100)), theirs)):
-            means = drawn @ d / drawn.sum(1)
+        for counts, into in ((times, summaries), (chance.poisson(1, (1000, 100)), numpy_summaries)):
+            means = counts @ d / counts.sum(1)
             into.append([means.std(), *np.quantile(means, [0.025, 0.25, 0.75, 0.975])])
-    error = np.std(theirs, 0) / np.sqrt(30)
-    assert np.all(np.abs(np.mean(own, 0) - np.mean(theirs, 0)) < 5 * error)
+    error = np.std(numpy_summaries, 0) / np.sqrt(30)
+    assert np.all(np.abs(np.mean(summaries, 0) - np.mean(numpy_summaries, 0)) < 5 * error)
     correlated = np.corrcoef(weights(60, 2000, 1).T) - np.eye(60)
     assert np.abs(correlated).max() < 5 / np.sqrt(2000)
 
@@ -279,12 +281,12 @@ def test_lots_are_as_good_as_numpy_s() -> None:
 @pytest.mark.parametrize("test", ["randomization", "bootstrap"])
 def test_resampling_is_numpy_s_within_its_error(test: str) -> None:
     new = [value - 0.035 for value in NEW]
-    found = compared({"new": new, "old": OLD}, test=test, replicates=4000)["cg@1"]
+    row = compared({"new": new, "old": OLD}, test=test, replicates=4000)["cg@1"]
     again = compared({"new": new, "old": OLD}, test=test, replicates=4000)["cg@1"]
     other = compared({"new": new, "old": OLD}, test=test, replicates=4000, seed=2)["cg@1"]
     # threads add in another order: the last digit may differ
-    assert {name: pytest.approx(one, rel=1e-12) for name, one in again.items()} == found
-    assert found["p_value"] != other["p_value"]
+    assert {name: pytest.approx(value, rel=1e-12) for name, value in again.items()} == row
+    assert row["p_value"] != other["p_value"]
     d = np.array(new) - np.array(OLD)
     chance = np.random.default_rng(3)
     if test == "randomization":
@@ -294,70 +296,72 @@ def test_resampling_is_numpy_s_within_its_error(test: str) -> None:
         order = sorted(range(N), key=lambda i: md5(f"1|q{i}".encode()).hexdigest())
         times = np.searchsorted(POISSON, weights(N, 4000, 1), side="right")
         exact = times @ d[order] / times.sum(1)
-        assert found["ci_low"] == near(np.quantile(exact, 0.025))
-        assert found["ci_high"] == near(np.quantile(exact, 0.975))
+        assert row["ci_low"] == near(np.quantile(exact, 0.025))
+        assert row["ci_high"] == near(np.quantile(exact, 0.975))
         means = d[chance.integers(0, N, (20_000, N))].mean(1)
         p = (np.abs(means - d.mean()) >= abs(d.mean())).mean()
-        assert found["ci_low"] == pytest.approx(np.quantile(means, 0.025), abs=0.003)
-        assert found["ci_high"] == pytest.approx(np.quantile(means, 0.975), abs=0.003)
+        assert row["ci_low"] == pytest.approx(np.quantile(means, 0.025), abs=0.003)
+        assert row["ci_high"] == pytest.approx(np.quantile(means, 0.975), abs=0.003)
     assert 0.02 < p < 0.2
-    assert abs(found["p_value"] - p) < 4 * np.sqrt(p * (1 - p) / 4000)
+    assert abs(row["p_value"] - p) < 4 * np.sqrt(p * (1 - p) / 4000)
 
 
 def test_metrics_that_some_queries_have_no_value_of_are_drawn_with_their_own_weights() -> None:
     systems, undefined = {"new": NEW, "old": OLD}, "recall(rel=0.6)@1"
     alone = compared(systems, test="bootstrap")
-    both = compared(systems, test="bootstrap", metrics=["cg@1", undefined])
+    with_undefined = compared(systems, test="bootstrap", metrics=["cg@1", undefined])
     assert "all_weight" in alone.executed_sql
-    assert "all_weight" not in both.executed_sql
-    one, other = alone["cg@1"], both["cg@1"]
-    assert [other[name] for name in ("ci_low", "ci_high")] == [
-        near(one[name]) for name in ("ci_low", "ci_high")
+    assert "all_weight" not in with_undefined.executed_sql
+    alone_row, joint_row = alone["cg@1"], with_undefined["cg@1"]
+    assert [joint_row[name] for name in ("ci_low", "ci_high")] == [
+        near(alone_row[name]) for name in ("ci_low", "ci_high")
     ]
     values = [[float(x >= 0.6), float(y >= 0.6)] for x, y in zip(NEW, OLD, strict=True)]
     d = np.array([(x - y) / (x + y) for x, y in values if x + y])
-    row = both[undefined]
+    row = with_undefined[undefined]
     assert (row["n"], row["difference"]) == (len(d), near(d.mean()))
-    drawn = np.random.default_rng(1).poisson(1, (20_000, len(d)))
-    limits = np.quantile(drawn @ d / drawn.sum(1).clip(1), [0.025, 0.975])
+    counts = np.random.default_rng(1).poisson(1, (20_000, len(d)))
+    limits = np.quantile(counts @ d / counts.sum(1).clip(1), [0.025, 0.975])
     assert [row["ci_low"], row["ci_high"]] == pytest.approx(list(limits), abs=0.03)
 
 
 def test_many_clusters_are_drawn_in_groups(monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = compared({"new": NEW, "old": OLD}, test="bootstrap")
+    exact = compared({"new": NEW, "old": OLD}, test="bootstrap")
     monkeypatch.setattr(lots, "EXACT", 10)
     monkeypatch.setattr(lots, "BUCKETS", 20)
     grouped = compared({"new": NEW, "old": OLD}, test="bootstrap")
     assert "20e0 * floor(number / 20e0)" in grouped.executed_sql
-    one, other = whole["cg@1"], grouped["cg@1"]
-    assert one["ci_low"] != other["ci_low"]
-    assert other["ci_low"] == pytest.approx(one["ci_low"], abs=0.015)
+    exact_row, grouped_row = exact["cg@1"], grouped["cg@1"]
+    assert exact_row["ci_low"] != grouped_row["ci_low"]
+    assert grouped_row["ci_low"] == pytest.approx(exact_row["ci_low"], abs=0.015)
 
 
 # -- engines ----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", engines(OTHERS, now=["sqlite", "postgres"]))
+@pytest.mark.parametrize("name", engines(OTHER_ENGINES, now=["sqlite", "postgres"]))
 def test_engines_give_duckdb_s_sums_and_replicates(name: str, servers: Servers) -> None:
     country = ["DE" if i % 3 else "FR" for i in range(N)]
     user = [f"ü{i // 2}" for i in range(N)]
     systems = {"new": NEW, "old": OLD, "it's": [*OLD[:-3], None, 0.5, 0.5]}
-    asks = (
+    cases = (
         {"test": "t"},
         {"test": "wilcoxon"},
         {"test": "bootstrap", "by": "country", "cluster": "user_id", "contributions": True},
         {"test": "randomization", "cluster": "user_id"},
     )
-    for ask in asks:
-        asked: dict[str, Any] = {"facts": {"country": country, "user_id": user}, **ask}
+    for case in cases:
+        options: dict[str, Any] = {"facts": {"country": country, "user_id": user}, **case}
         with servers.open(name) as engine:
             database = Database(engine)
-            there = compared(systems, connection=database, **asked)
-        here = compared(systems, **asked)
-        for own, duck in zip(
-            (*there.rows, *there.contributions), (*here.rows, *here.contributions), strict=True
+            engine_comparison = compared(systems, connection=database, **options)
+        duckdb_comparison = compared(systems, **options)
+        for row, duckdb_row in zip(
+            (*engine_comparison.rows, *engine_comparison.contributions),
+            (*duckdb_comparison.rows, *duckdb_comparison.contributions),
+            strict=True,
         ):
-            assert {k: pytest.approx(v, rel=1e-9, abs=1e-9) for k, v in duck.items()} == own
+            assert {k: pytest.approx(v, rel=1e-9, abs=1e-9) for k, v in duckdb_row.items()} == row
 
 
 # -- hard cases -------------------------------------------------------------------------
@@ -371,18 +375,18 @@ def test_one_query_is_not_enough() -> None:
 
 @pytest.mark.parametrize("test", ["t", "wilcoxon", "bootstrap", "randomization"])
 def test_all_ties_are_equivalent(test: str) -> None:
-    found = compared({"new": OLD, "old": OLD}, test=test)
-    row = found["cg@1"]
+    comparison = compared({"new": OLD, "old": OLD}, test=test)
+    row = comparison["cg@1"]
     assert (row["p_value"], row["difference"], row["ties"]) == (1.0, 0.0, N)
     assert (row["verdict"], row["smallest_detectable"]) == ("equivalent", None)
-    assert "no query differs" in str(found)
+    assert "no query differs" in str(comparison)
 
 
 @pytest.mark.parametrize("test", ["t", "bootstrap"])
 def test_a_constant_difference_has_no_variance(test: str) -> None:
     """0.3 - 0.2 is not 0.2 - 0.1 to a computer; the p-value is that of changing places."""
-    found = compared({"new": [0.2, 0.3, 0.4, 0.5], "old": [0.1, 0.2, 0.3, 0.4]}, test=test)
-    row = found["cg@1"]
+    comparison = compared({"new": [0.2, 0.3, 0.4, 0.5], "old": [0.1, 0.2, 0.3, 0.4]}, test=test)
+    row = comparison["cg@1"]
     assert (row["p_value"], row["test"]) == (0.125, "exact sign flip")
     assert row["ci_low"] == near(0.1)
     assert row["ci_high"] == near(0.1)
@@ -402,15 +406,15 @@ def test_small_differences_of_large_values_lose_no_digit() -> None:
 def test_queries_are_matched_by_their_ids_and_others_are_told() -> None:
     rankings, labels = tables({"new": NEW, "old": OLD})
     mixed = rankings.take(np.random.default_rng(1).permutation(rankings.num_rows))
-    there = sm.compare(mixed, labels, "cg@1", baseline="old")
-    assert there["cg@1"]["p_value"] == near(0.0003183490370627056)
+    shuffled = sm.compare(mixed, labels, "cg@1", baseline="old")
+    assert shuffled["cg@1"]["p_value"] == near(0.0003183490370627056)
     parts = {"new": [*NEW[:-2], None, None], "old": [None, *OLD[1:]]}
-    found = compared(parts, missing="drop")
-    row = found["cg@1"]
+    comparison = compared(parts, missing="drop")
+    row = comparison["cg@1"]
     assert (row["n"], row["n_system_only"], row["n_baseline_only"]) == (N - 3, 1, 2)
     assert row["value"] == near(np.mean(NEW[1:-2]))
     assert "2 queries of old are left out, since new has no value for them" in " ".join(
-        str(found).split()
+        str(comparison).split()
     )
 
 
@@ -423,17 +427,17 @@ def test_no_common_query_is_an_error() -> None:
 @by_turns(1)
 def test_what_cannot_be_compared_is_refused_with_what_to_do() -> None:
     rankings, labels = tables({"new": NEW, "old": OLD})
-    one = rankings.filter(pa.compute.equal(rankings["system"], "new"))
+    new_rankings = rankings.filter(pa.compute.equal(rankings["system"], "new"))
 
     def refused(
-        match: str, *given: Any, error: type[Exception] = sm.SpecError, **asked: Any
+        match: str, *inputs: Any, error: type[Exception] = sm.SpecError, **options: Any
     ) -> None:
         with pytest.raises(error, match=match):
-            sm.compare(*given, **asked)
+            sm.compare(*inputs, **options)
 
-    refused("one system, new, and compare needs two", one, labels, "cg@1")
-    refused("name the column of systems", one.drop_columns("system"), labels, "cg@1")
-    refused("one system, a, and compare needs two", {"a": one}, labels, "cg@1")
+    refused("one system, new, and compare needs two", new_rankings, labels, "cg@1")
+    refused("name the column of systems", new_rankings.drop_columns("system"), labels, "cg@1")
+    refused("one system, a, and compare needs two", {"a": new_rankings}, labels, "cg@1")
     refused("unknown metric 'ndgc'; did you mean 'ndcg'", rankings, labels, "ndgc@3")
     nw = {"baseline": "nw", "error": sm.InputError}
     refused("unknown system 'nw'; did you mean 'new'", rankings, labels, "cg@1", **nw)
@@ -467,26 +471,28 @@ def test_lower_may_be_better_and_some_metrics_have_no_direction() -> None:
     labels = pa.Table.from_pylist(
         [{"query_id": q, "item_id": "hit", "grade": 1} for q in range(30)]
     )
-    found = sm.compare(rankings, labels, ["first_rank", "mrr"], baseline="old")
-    assert found["first_rank"]["difference"] < 0 < found["mrr"]["difference"]
-    assert {row["verdict"] for row in found} == {"better"}
-    assert found["first_rank"]["wins"] == found["mrr"]["wins"] > 0
-    assert "the first relevant item comes earlier" in found["first_rank"]["sentence"]
+    comparison = sm.compare(rankings, labels, ["first_rank", "mrr"], baseline="old")
+    assert comparison["first_rank"]["difference"] < 0 < comparison["mrr"]["difference"]
+    assert {row["verdict"] for row in comparison} == {"better"}
+    assert comparison["first_rank"]["wins"] == comparison["mrr"]["wins"] > 0
+    assert "the first relevant item comes earlier" in comparison["first_rank"]["sentence"]
 
 
 def test_verdicts() -> None:
-    def told(interval: tuple[float, float], p: float, margin: float = 0, direction: int = 1) -> str:
+    def verdict_of(
+        interval: tuple[float, float], p: float, margin: float = 0, direction: int = 1
+    ) -> str:
         mean = sum(interval) / 2
         return verdict(mean, interval, p, level=0.95, margin=margin, direction=direction)
 
-    assert told((0.01, 0.03), 0.001) == "better"
-    assert told((0.01, 0.03), 0.001, direction=-1) == "worse"
-    assert told((0.01, 0.03), 0.001, direction=0) == "unclear"
-    assert told((0.01, 0.03), 0.051) == "unclear"  # adjusted for many
-    assert told((-0.01, 0.03), 0.2) == "unclear"
-    assert told((-0.01, 0.03), 0.2, margin=0.03) == "equivalent"
-    assert told((0.01, 0.03), 0.001, margin=0.03) == "equivalent"
-    assert told((0.01, 0.03), 0.001, margin=0.02) == "better"
+    assert verdict_of((0.01, 0.03), 0.001) == "better"
+    assert verdict_of((0.01, 0.03), 0.001, direction=-1) == "worse"
+    assert verdict_of((0.01, 0.03), 0.001, direction=0) == "unclear"
+    assert verdict_of((0.01, 0.03), 0.051) == "unclear"  # adjusted for many
+    assert verdict_of((-0.01, 0.03), 0.2) == "unclear"
+    assert verdict_of((-0.01, 0.03), 0.2, margin=0.03) == "equivalent"
+    assert verdict_of((0.01, 0.03), 0.001, margin=0.03) == "equivalent"
+    assert verdict_of((0.01, 0.03), 0.001, margin=0.02) == "better"
     assert verdict(None, None, None, level=0.95, margin=1, direction=1) == "unclear"
 
 
@@ -495,26 +501,26 @@ def test_verdicts() -> None:
 
 def test_it_prints_within_80_columns_and_as_rows() -> None:
     long = {"a system with a rather long name": NEW, "old": OLD, "<b>": OLD}
-    found = compared(long, metrics=["cg@1", "ndcg(gain=linear)@10"], margin=0.2)
-    text = str(found)
+    comparison = compared(long, metrics=["cg@1", "ndcg(gain=linear)@10"], margin=0.2)
+    text = str(comparison)
     assert max(map(len, text.splitlines())) <= 80
     assert "cg@1 from 0.4" in text
-    assert found._repr_html_().count("<table>") == 1
-    assert "&lt;b&gt;" in found._repr_html_()
-    table = found.to_arrow()
-    assert table.num_rows == len(found) == 4
+    assert comparison._repr_html_().count("<table>") == 1
+    assert "&lt;b&gt;" in comparison._repr_html_()
+    table = comparison.to_arrow()
+    assert table.num_rows == len(comparison) == 4
     contract = (
         "metric, system, baseline, value, baseline_value, difference, relative, ci_low, ci_high, "
         "p_value, test, n, wins, ties, losses, smallest_detectable, verdict"
     )
     assert {*contract.split(", ")} <= {*table.column_names}
-    assert found.to_pandas()["verdict"].tolist() == found.to_polars()["verdict"].to_list()
+    assert comparison.to_pandas()["verdict"].tolist() == comparison.to_polars()["verdict"].to_list()
     with pytest.raises(KeyError, match="name one of its 2"):
-        found["cg@1"]
-    own = found.executed_sql[
-        found.executed_sql.index("-- one row per query and system: its values") :
+        comparison["cg@1"]
+    comparison_sql = comparison.executed_sql[
+        comparison.executed_sql.index("-- one row per query and system: its values") :
     ]
-    assert max(map(len, own.splitlines())) <= 88
+    assert max(map(len, comparison_sql.splitlines())) <= 88
 
 
 @by_turns(1)
@@ -536,30 +542,30 @@ def test_tables_side_by_side_and_a_spec_give_the_same(tmp_path: Path) -> None:
         "old.parquet new.parquet labels.parquet -m cg@1",
         "new=new.parquet old=old.parquet --labels labels.parquet -m cg@1 --baseline old",
     ):
-        done = sqlmetrics("compare", *words.split(), "-o", "json", folder=tmp_path)
-        assert json.loads(done.stdout) == wanted
+        completed = sqlmetrics("compare", *words.split(), "-o", "json", folder=tmp_path)
+        assert json.loads(completed.stdout) == wanted
     (tmp_path / "spec.yml").write_text(
         "rankings: {file: all.parquet, columns: {score: score, system: system}}\n"
         "labels: {file: labels.parquet}\nmetrics: [cg@1, num_q]\nbaseline: old\n"
     )
-    done = sqlmetrics("compare", "spec.yml", "-o", "json", folder=tmp_path)
-    assert json.loads(done.stdout) == wanted
-    assert done.stderr.startswith("note: num_q is not compared")
+    completed = sqlmetrics("compare", "spec.yml", "-o", "json", folder=tmp_path)
+    assert json.loads(completed.stdout) == wanted
+    assert completed.stderr.startswith("note: num_q is not compared")
     counts = words.replace("cg@1", "num_q").split()
-    done = sqlmetrics("compare", *counts, folder=tmp_path, expect=2)
-    assert done.stderr.startswith("error: num_q is not compared: it is a count")
+    completed = sqlmetrics("compare", *counts, folder=tmp_path, expect=2)
+    assert completed.stderr.startswith("error: num_q is not compared: it is a count")
     for form, start in (
         ("latex", r"\begin{tabular}"),
         ("html", "<table>"),
         ("markdown", "| metric"),
     ):
-        done = sqlmetrics("compare", "spec.yml", "-o", form, folder=tmp_path)
-        assert done.stdout.startswith(start)
+        completed = sqlmetrics("compare", "spec.yml", "-o", form, folder=tmp_path)
+        assert completed.stdout.startswith(start)
     sql = sqlmetrics("compare", "spec.yml", "--sql", folder=tmp_path).stdout
     assert re.search(r"^moments as \(", sql, re.MULTILINE)
     twice = ["old.parquet", "old.parquet", "labels.parquet", "-m", "cg@1"]
-    done = sqlmetrics("compare", *twice, folder=tmp_path, expect=2)
-    assert "given twice" in done.stderr
+    completed = sqlmetrics("compare", *twice, folder=tmp_path, expect=2)
+    assert "given twice" in completed.stderr
 
 
 # -- intervals of a single mean ---------------------------------------------------------
@@ -567,23 +573,23 @@ def test_tables_side_by_side_and_a_spec_give_the_same(tmp_path: Path) -> None:
 
 def test_evaluate_gives_student_s_interval_of_a_mean_where_there_is_one() -> None:
     rankings, labels = tables({"new": NEW, "one": [0.5]})
-    asked: dict[str, Any] = {"system": "system", "missing": "drop"}
+    options: dict[str, Any] = {"system": "system", "missing": "drop"}
     metrics = ["cg@1", "num_ret", "recall(average=micro)@1"]
-    found = sm.evaluate(rankings, labels, metrics, confidence=0.9, **asked)
-    rows = {(row["system"], row["metric"]): row for row in found.to_dicts()}
+    result = sm.evaluate(rankings, labels, metrics, confidence=0.9, **options)
+    rows = {(row["system"], row["metric"]): row for row in result.to_dicts()}
     row = rows["new", "cg"]
     reach = 1.6848751217112248 * np.std(NEW, ddof=1) / np.sqrt(N)
     assert row["ci_low"] == near(np.mean(NEW) - reach)
     assert row["ci_high"] == near(np.mean(NEW) + reach)
-    others = [one["ci_low"] for key, one in rows.items() if key != ("new", "cg")]
-    assert others == [None] * 5
-    assert f"{row['value']:.4f} ±{reach:.4f}" in str(found)
-    assert "± (ci_low to ci_high): the 90 % interval" in str(found)
-    wide = found.to_pandas(wide=True).set_index("system")
+    other_lows = [row["ci_low"] for key, row in rows.items() if key != ("new", "cg")]
+    assert other_lows == [None] * 5
+    assert f"{row['value']:.4f} ±{reach:.4f}" in str(result)
+    assert "± (ci_low to ci_high): the 90 % interval" in str(result)
+    wide = result.to_pandas(wide=True).set_index("system")
     ends = [f"cg@1{end}" for end in ("", "_ci_low", "_ci_high")]
     assert list(wide.columns[:4]) == [*ends, "num_ret"]
-    assert list(wide.loc["new", ends]) == [row[one] for one in ("value", "ci_low", "ci_high")]
-    plain = sm.evaluate(rankings, labels, metrics, **asked)
+    assert list(wide.loc["new", ends]) == [row[column] for column in ("value", "ci_low", "ci_high")]
+    plain = sm.evaluate(rankings, labels, metrics, **options)
     assert list(plain.wide().column_names) == ["system", *metrics]
     assert "ci_low" not in plain.summary().column_names
     with pytest.raises(sm.SpecError, match="confidence must be above 0 and below 1"):
@@ -599,14 +605,14 @@ def test_its_sql_has_a_text_in_every_dialect(caplog: pytest.LogCaptureFixture) -
     )
     for name in DIALECTS:
         at = Translation(dialect_named(name))
-        asked = make_plan(spec, tables_of(spec, at))
-        pairing = Pairing(asked, asked.measures, ("b",), "a")
-        drawn = Resampling(pairing, "bootstrap", seed=1, count=1000, n_clusters=200_000)
-        known = Covariate("known", column="by_known")
-        sampled = samples_query(Samples(asked, asked.measures, ("b",), "a", covariate=known))
-        queries = (moments_query(pairing), ranks_query(pairing), drawn.query(), sampled)
+        plan = make_plan(spec, tables_of(spec, at))
+        pairing = Pairing(plan, plan.measures, ("b",), "a")
+        resampling = Resampling(pairing, "bootstrap", seed=1, count=1000, n_clusters=200_000)
+        covariate = Covariate("known", column="by_known")
+        sampled = samples_query(Samples(plan, plan.measures, ("b",), "a", covariate=covariate))
+        queries = (moments_query(pairing), ranks_query(pairing), resampling.query(), sampled)
         for stages, last in queries:
-            text = at.text(with_stages([*asked.inputs, *asked.per_query, *stages], last))
+            text = at.text(with_stages([*plan.inputs, *plan.per_query, *stages], last))
             assert max(map(len, text.splitlines())) <= 100, name
     assert caplog.text == ""
 
@@ -623,16 +629,16 @@ def test_a_system_that_is_not_there_on_the_chosen_days_is_told_from_an_unknown_o
     rankings = pa.Table.from_pylist(rows)
     truth = pa.table({"query_id": ["q"], "item_id": ["i"], "grade": [1]})
 
-    def told(name: str) -> str:
+    def refusal(name: str) -> str:
         with pytest.raises(sm.InputError) as failure:
             sm.compare(rankings, truth, "mrr", date="ds", start="2026-01-05", baseline=name)
         return str(failure.value)
 
-    assert told("old") == (
+    assert refusal("old") == (
         "this system has no list: old has no list on the chosen days; it has lists "
         "on 3 other days: 2026-01-01 to 2026-01-03; the chosen days have a, new"
     )
-    assert "unknown system 'odl'" in told("odl")
+    assert "unknown system 'odl'" in refusal("odl")
     spec = sm.Spec(
         rankings={"data": rankings, "columns": {"system": "system", "date": "ds"}},
         labels={"data": truth},
@@ -649,12 +655,20 @@ def test_requests_of_users_who_come_again_are_told(tmp_path: Path, monkeypatch: 
     monkeypatch.chdir(tmp_path)
     sm.simulate("log", requests=300, users=30, queries=20, days=2)
     columns = {"request": "request_id", "item": "item_id", "user": "user_id"}
-    shown = {"query": "query", "position": "position", "system": "system", "time": "shown_at"}
-    done = {"action": "action", "time": "happened_at"}
+    impression_columns = {
+        "query": "query",
+        "position": "position",
+        "system": "system",
+        "time": "shown_at",
+    }
+    event_columns = {"action": "action", "time": "happened_at"}
     clicks = {
         "daily": True,
-        "impressions": {"file": "log/impressions.parquet", "columns": {**columns, **shown}},
-        "events": {"file": "log/events.parquet", "columns": {**columns, **done}},
+        "impressions": {
+            "file": "log/impressions.parquet",
+            "columns": {**columns, **impression_columns},
+        },
+        "events": {"file": "log/events.parquet", "columns": {**columns, **event_columns}},
         "labels": {"grades": {"click": 1, "add_to_cart": 2, "purchase": 3}},
     }
     spec = sm.Spec(name="ev", clicks=clicks, metrics=["ndcg@10"])

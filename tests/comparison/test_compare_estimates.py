@@ -55,11 +55,11 @@ def log(seed: int) -> list[Row]:
     ]
 
 
-def spec(seed: int, match: str = "query", **more: Any) -> sm.Spec:
+def spec(seed: int, match: str = "query", **overrides: Any) -> sm.Spec:
     rows = log(seed)
     names = sorted({row[match] for row in rows})
     lists = pa.Table.from_pylist(new_lists(seed, names))
-    asked = {
+    counterfactual = {
         "rankings": {"data": lists, "columns": SCORED | {"system": "system"}},
         "match": match,
         "metrics": ESTIMATE_METRICS,
@@ -70,71 +70,86 @@ def spec(seed: int, match: str = "query", **more: Any) -> sm.Spec:
     clicks = {
         "log": {"data": pa.Table.from_pylist(rows), "columns": columns},
         "propensity": {"method": "given", "given": THETA},
-        "counterfactual": asked | more,
+        "counterfactual": counterfactual | overrides,
     }
     return sm.Spec(name="log", clicks=clicks, metrics=["ctr", "mrr"])
 
 
-def units(seed: int, match: str, system: str, how: Options, rows: Sequence[Row]) -> dict[str, Unit]:
+def units(
+    seed: int, match: str, system: str, options: Options, rows: Sequence[Row]
+) -> dict[str, Unit]:
     """What each request of some rows adds to an estimate of a system, or of what was shown."""
     if system == "shown":
-        shown: dict[str, list[str]] = {}
-        for row in sorted(rows, key=lambda one: one["position"]):
-            shown.setdefault(row["request"], []).append(row["item"])
-        return requests_of(rows, shown, "request", THETA, how)
+        shown_lists: dict[str, list[str]] = {}
+        for row in sorted(rows, key=lambda row: row["position"]):
+            shown_lists.setdefault(row["request"], []).append(row["item"])
+        return requests_of(rows, shown_lists, "request", THETA, options)
     names = sorted({row[match] for row in log(seed)})
-    return requests_of(rows, ordered(new_lists(seed, names), system), match, THETA, how)
+    return requests_of(rows, ordered(new_lists(seed, names), system), match, THETA, options)
 
 
 EVERY = [
-    (text, Options(one, 4, 2.5, name, int(k or 0)))
+    (text, Options(estimator, 4, 2.5, name, int(k or 0)))
     for text in ESTIMATE_METRICS
     for name, _, k in [text.partition("@")]
-    for one in METRICS[name].estimators
+    for estimator in METRICS[name].estimators
 ]
 
 
-def name_of(how: Options) -> str:
-    return f"{how.metric}(estimator={how.estimator})" + (f"@{how.k}" if how.k else "")
+def name_of(options: Options) -> str:
+    return f"{options.metric}(estimator={options.estimator})" + (
+        f"@{options.k}" if options.k else ""
+    )
 
 
 def check(row: Mapping[str, Any], wanted: Difference) -> None:
     """A row has the reference's numbers."""
     apart = wanted.value - wanted.baseline
     reach = student.critical(row["ci_level"], wanted.df) * wanted.standard_error
-    found = [row[name] for name in ("value", "baseline_value", "difference", "ci_low", "ci_high")]
-    near = [wanted.value, wanted.baseline, apart, apart - reach, apart + reach]
-    assert found == pytest.approx(near, rel=1e-9, abs=1e-12), row["metric"]
+    actual = [row[name] for name in ("value", "baseline_value", "difference", "ci_low", "ci_high")]
+    expected = [wanted.value, wanted.baseline, apart, apart - reach, apart + reach]
+    assert actual == pytest.approx(expected, rel=1e-9, abs=1e-12), row["metric"]
     p = student.tail(abs(apart) / wanted.standard_error, wanted.df)
     assert row["p_value"] == pytest.approx(p, rel=1e-7)
 
 
-def both(one: Mapping[str, Unit], other: Mapping[str, Unit]) -> tuple[list[Unit], list[Unit]]:
+def shared_units(
+    system_units: Mapping[str, Unit], baseline_units: Mapping[str, Unit]
+) -> tuple[list[Unit], list[Unit]]:
     """The requests that both have."""
-    shared = one.keys() & other.keys()
-    return [one[name] for name in shared], [other[name] for name in shared]
+    shared = system_units.keys() & baseline_units.keys()
+    return [system_units[name] for name in shared], [baseline_units[name] for name in shared]
 
 
 def compare_all(seed: int, match: str, engine: Any = None) -> None:
     """Paired against what was shown, and one against another, paired or not."""
-    for baseline, others, paired in (
+    for baseline, systems, paired in (
         (None, ("one", "two"), None),
         ("two", ("one",), True),
         ("two", ("one",), False),
     ):
-        found = sm.compare(spec(seed, match), baseline=baseline, paired=paired, connection=engine)
-        assert [row["system"] for row in found] == [one for one in others for _ in EVERY]
-        rows = {(row["system"], row["metric"]): row for row in found}
-        for system in others:
-            for _, how in EVERY:
-                sides = [units(seed, match, at, how, log(seed)) for at in (system, found.baseline)]
-                own = both(*sides) if paired is not False else tuple(map(dict.values, sides))
-                row = rows[system, name_of(how)]
-                check(row, difference(*own))
-                assert (row["n"], row["n_baseline"]) == tuple(map(len, own))
+        comparison = sm.compare(
+            spec(seed, match), baseline=baseline, paired=paired, connection=engine
+        )
+        assert [row["system"] for row in comparison] == [
+            system for system in systems for _ in EVERY
+        ]
+        rows = {(row["system"], row["metric"]): row for row in comparison}
+        for system in systems:
+            for _, options in EVERY:
+                sides = [
+                    units(seed, match, at, options, log(seed))
+                    for at in (system, comparison.baseline)
+                ]
+                compared_units = (
+                    shared_units(*sides) if paired is not False else tuple(map(dict.values, sides))
+                )
+                row = rows[system, name_of(options)]
+                check(row, difference(*compared_units))
+                assert (row["n"], row["n_baseline"]) == tuple(map(len, compared_units))
                 if paired is not False:
-                    left = [len(one) - len(own[0]) for one in sides]
-                    assert [row["n_system_only"], row["n_baseline_only"]] == left
+                    n_unshared = [len(side) - len(compared_units[0]) for side in sides]
+                    assert [row["n_system_only"], row["n_baseline_only"]] == n_unshared
 
 
 @by_turns(1)
@@ -153,32 +168,32 @@ def test_every_database_tells_the_same(writer: str, servers: Any) -> None:
 @by_turns(0.7)
 def test_segments_and_days_are_compared() -> None:
     """What dr knows of items, it knows of all segments; days are estimated each by itself."""
-    asked = ("dcg(estimator=dr)@3", "recall(estimator=ips)@2")
-    hows = [how for _, how in EVERY if name_of(how) in asked]
-    found = sm.compare(spec(1), metrics=asked, systems=["shown", "one"], by="device")
+    metrics = ("dcg(estimator=dr)@3", "recall(estimator=ips)@2")
+    all_options = [options for _, options in EVERY if name_of(options) in metrics]
+    comparison = sm.compare(spec(1), metrics=metrics, systems=["shown", "one"], by="device")
     device = {row["request"]: row["device"] or "(unknown)" for row in log(1)}
-    for row in found:
-        (how,) = (one for one in hows if name_of(one) == row["metric"])
+    for row in comparison:
+        (options,) = (candidate for candidate in all_options if name_of(candidate) == row["metric"])
         sides = []
         for system in ("one", "shown"):
-            own = units(1, "query", system, how, log(1))
+            system_units = units(1, "query", system, options, log(1))
             of = row["segment_value"]
-            sides.append({r: u for r, u in own.items() if of in ("all", device[r])})
-        check(row, difference(*both(*sides)))
-    assert {row["segment_value"] for row in found} == {"all", "(unknown)", "phone"}
-    found = sm.compare(
-        spec(1), metrics=asked, systems=["one"], dates="2026-01-01..2026-01-02,2026-01-04"
+            sides.append({r: u for r, u in system_units.items() if of in ("all", device[r])})
+        check(row, difference(*shared_units(*sides)))
+    assert {row["segment_value"] for row in comparison} == {"all", "(unknown)", "phone"}
+    comparison = sm.compare(
+        spec(1), metrics=metrics, systems=["one"], dates="2026-01-01..2026-01-02,2026-01-04"
     )
-    assert (found.test, found.counted) == ("Welch t of ratios", ("request", "requests"))
-    for row in found:
-        (how,) = (one for one in hows if name_of(one) == row["metric"])
-        check(row, difference(*(list(_of_days(how, *days)) for days in ((4,), (1, 2)))))
+    assert (comparison.test, comparison.counted) == ("Welch t of ratios", ("request", "requests"))
+    for row in comparison:
+        (options,) = (candidate for candidate in all_options if name_of(candidate) == row["metric"])
+        check(row, difference(*(list(_of_days(options, *days)) for days in ((4,), (1, 2)))))
 
 
-def _of_days(how: Options, *days: int) -> Iterable[Unit]:
+def _of_days(options: Options, *days: int) -> Iterable[Unit]:
     for day in days:
         rows = [row for row in log(1) if row["at"].day == day]
-        yield from units(1, "query", "one", how, rows).values()
+        yield from units(1, "query", "one", options, rows).values()
 
 
 @by_turns(0.7)
@@ -192,40 +207,41 @@ def compare_policy(engine: Any = None) -> None:
         "log": {"data": pa.Table.from_pylist(rows), "columns": COLUMNS | NO_REQUEST},
         "counterfactual": {"policy": "uniform", "clip": 2, "prior": 3},
     }
-    found = sm.compare(sm.Spec(name="log", clicks=clicks, metrics=["ctr"]), connection=engine)
-    assert found.counted == ("impression", "impressions")
-    for row, name in zip(found, ESTIMATORS, strict=True):
-        how = Options(name, 2, 3)
-        one = impressions_of(rows, lambda item, position: 1 / 6, "abcdef", how)
-        was = [
-            Unit(unit.cluster, row["clicked"], 1.0, []) for unit, row in zip(one, rows, strict=True)
+    comparison = sm.compare(sm.Spec(name="log", clicks=clicks, metrics=["ctr"]), connection=engine)
+    assert comparison.counted == ("impression", "impressions")
+    for row, name in zip(comparison, ESTIMATORS, strict=True):
+        options = Options(name, 2, 3)
+        policy_units = impressions_of(rows, lambda item, position: 1 / 6, "abcdef", options)
+        logged_units = [
+            Unit(unit.cluster, row["clicked"], 1.0, [])
+            for unit, row in zip(policy_units, rows, strict=True)
         ]
-        check(row, difference(one, was))
+        check(row, difference(policy_units, logged_units))
         assert row["n"] == row["n_baseline"] == len(rows)
 
 
 def two_requests() -> sm.Spec:
     """A is clicked where it stands at 2, looked at half as often; the new list has it first."""
     rows = [
-        {"request": r, "query": "q", "item": item, "position": place, "clicked": c, "user": None}
+        {"request": r, "query": "q", "item": item, "position": position, "clicked": c, "user": None}
         for r, c_of_a in (("r1", 1), ("r2", 0))
-        for place, (item, c) in enumerate((("b", 0), ("a", c_of_a)), 1)
+        for position, (item, c) in enumerate((("b", 0), ("a", c_of_a)), 1)
     ]
     new = pa.table({"list": ["q", "q"], "item": ["a", "b"], "score": [2.0, 1.0]})
-    asked = {"rankings": {"data": new, "columns": SCORED}, "match": "query"}
-    asked |= {"metrics": ["sum_reciprocal_rank"], "estimators": ["ips", "snips"]}
+    counterfactual = {"rankings": {"data": new, "columns": SCORED}, "match": "query"}
+    counterfactual |= {"metrics": ["sum_reciprocal_rank"], "estimators": ["ips", "snips"]}
     clicks = {
         "log": {"data": pa.Table.from_pylist(rows), "columns": COLUMNS},
         "propensity": {"method": "given", "given": {1: 1, 2: 0.5}},
-        "counterfactual": asked,
+        "counterfactual": counterfactual,
     }
     return sm.Spec(name="log", clicks=clicks, metrics=["ctr"])
 
 
 def test_by_hand() -> None:
     """The new list gets 2 and 0 of the requests, what was shown 1 and 0: differences 1 and 0."""
-    found = sm.compare(two_requests(), margin=0.7)
-    ips, snips = found
+    comparison = sm.compare(two_requests(), margin=0.7)
+    ips, snips = comparison
     assert (ips["value"], ips["baseline_value"], ips["difference"]) == (1.0, 0.5, 0.5)
     # sd of 1 and 0 is sqrt(1/2), over sqrt(2) requests; Student's t of one degree of freedom
     assert ips["ci_high"] - ips["difference"] == pytest.approx(0.5 * 12.7062047, rel=1e-8)
@@ -234,19 +250,19 @@ def test_by_hand() -> None:
     # all weight is on a: 2 of 2 by the new list, 1 of 2 by what was shown, in every request
     assert (snips["value"], snips["baseline_value"]) == (1.0, 0.5)
     assert (snips["ci_low"], snips["ci_high"], snips["verdict"]) == (0.5, 0.5, "unclear")
-    text = repr(found)
-    for said in (
+    text = repr(comparison)
+    for phrase in (
         "2            2",
         "requests  of baseline",
         "the baseline is shown, what the log showed",
         "p: the p-value of paired t of ratios, adjusted by Holm",
         "the estimate rests on 1 click only",
     ):
-        assert said in text, said
-    assert "create temp table sqlmetrics_estimated_requests" in found.executed_sql.replace(
+        assert phrase in text, phrase
+    assert "create temp table sqlmetrics_estimated_requests" in comparison.executed_sql.replace(
         "orary", ""
     )
-    assert [row["wins"] for row in found] == [None, None]
+    assert [row["wins"] for row in comparison] == [None, None]
 
 
 @by_turns(1.5)
@@ -267,37 +283,37 @@ def test_the_command_has_its_formats(tmp_path: Path) -> None:
             *("compare", "old.yml", "-m", metric, "-o", form, "--out", f"out.{form}"),
             folder=tmp_path,
         )
-        told = (tmp_path / f"out.{form}").read_bytes()
-        assert metric.replace("_", r"\_" if form == "latex" else "_").encode() in told
-        assert b"shown" in told
-    said = sqlmetrics("compare", "old.yml", "--sql", folder=tmp_path)
-    assert "sqlmetrics_estimated_requests" in said.stdout
+        output = (tmp_path / f"out.{form}").read_bytes()
+        assert metric.replace("_", r"\_" if form == "latex" else "_").encode() in output
+        assert b"shown" in output
+    completed = sqlmetrics("compare", "old.yml", "--sql", folder=tmp_path)
+    assert "sqlmetrics_estimated_requests" in completed.stdout
 
 
 @by_turns(1)
 def test_what_does_not_go_together_is_refused() -> None:
-    asked = spec(1)
-    one = "dcg(estimator=ips)@3"
-    for more, said in {
+    counterfactual_spec = spec(1)
+    metric = "dcg(estimator=ips)@3"
+    for options, message in {
         (("test", "bootstrap"),): "so only the test t compares them; leave out test bootstrap",
         (("cluster", "user"),): "leave out a cluster",
         (("baseline_values", "x.csv"),): "leave out baseline_values",
         (("dates", "2026-01-01,2026-01-02"), ("paired", True)): "a request belongs to one day",
         (("dates", "2026-01-01,2026-01-02"),): "dates compare one system with itself",
-        (("metrics", (one, "mrr")),): "mrr needs lists that were shown",
+        (("metrics", (metric, "mrr")),): "mrr needs lists that were shown",
         (("metrics", ("ctr(estimator=ips)",)),): "cannot be estimated for rankings",
         (("metrics", ("dcg(estimator=dm)@3",)),): "unknown estimator 'dm'",
         (("systems", ("shown",)),): "there is only one system, shown, and compare needs two",
         (("by", "locale"),): "unknown segment 'locale'; known: device",
     }.items():
-        with pytest.raises(SpecError, match=said):
-            sm.compare(asked, **dict(more))
+        with pytest.raises(SpecError, match=message):
+            sm.compare(counterfactual_spec, **dict(options))
     with pytest.raises(InputError, match="this system has no list: unknown system 'three'"):
-        sm.compare(asked, baseline="three")
+        sm.compare(counterfactual_spec, baseline="three")
     with pytest.raises(SpecError, match="give a spec with clicks"):
-        sm.compare({"a": "a.csv", "b": "b.csv"}, "labels.csv", one)
+        sm.compare({"a": "a.csv", "b": "b.csv"}, "labels.csv", metric)
     with pytest.raises(SpecError, match="write preset in the spec, or leave it out here"):
-        sm.compare(asked, preset="house")
+        sm.compare(counterfactual_spec, preset="house")
     names = new_lists(1, sorted({row["query"] for row in log(1)}))
     taken = pa.Table.from_pylist([row | {"system": "shown"} for row in names])
     rankings = {"data": taken, "columns": SCORED | {"system": "system"}}
@@ -307,13 +323,13 @@ def test_what_does_not_go_together_is_refused() -> None:
 
 @by_turns(2)
 def test_intervals_cover_the_planted_difference_of_some_seeds() -> None:
-    for name, found in covered_differences(range(1, 31), 6_000).items():
-        assert found.share >= 0.85, name
-        assert abs(found.off) < 0.2, name
+    for name, coverage in covered_differences(range(1, 31), 6_000).items():
+        assert coverage.share >= 0.85, name
+        assert abs(coverage.off) < 0.2, name
 
 
 @by_night
 def test_intervals_cover_the_planted_difference_of_200_seeds() -> None:
-    for name, found in covered_differences(range(1, 201), 30_000).items():
-        assert 0.93 <= found.share <= 0.97, name
-        assert abs(found.off) < 0.02, name
+    for name, coverage in covered_differences(range(1, 201), 30_000).items():
+        assert 0.93 <= coverage.share <= 0.97, name
+        assert abs(coverage.off) < 0.02, name

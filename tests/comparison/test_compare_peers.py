@@ -29,18 +29,20 @@ def test_the_t_test_on_robust03_is_ranx_s(shared: Path, tmp_path: Path) -> None:
         run.name = name
     metrics = ["ndcg@10", "map", "mrr", "recall@100"]
     theirs = ranx.compare(qrels, runs, metrics, stat_test="student", make_comparable=True)
-    own = sm.compare(
+    comparison = sm.compare(
         {name: str(folder / f"{name}.txt.gz") for name in RUNS},
         str(folder / "qrels.txt.gz"),
         ["ndcg@10", "ap", "mrr", "recall@100"],
         preset="ranx",
         baseline=RUNS[0],
     )
-    rows = {(row["system"], row["metric"]): row for row in own}
+    rows = {(row["system"], row["metric"]): row for row in comparison}
     names = {"ap": "map"}
     for (system, metric), row in rows.items():
         name = names.get(metric, metric)
         assert row["value"] == pytest.approx(theirs.results[system][name], abs=1e-9)
-        found = theirs.comparisons[frozenset((RUNS[0], system))]
-        assert row["p_value"] == pytest.approx(found[name]["p_value"], rel=1e-9, abs=1e-12)
+        their_comparison = theirs.comparisons[frozenset((RUNS[0], system))]
+        assert row["p_value"] == pytest.approx(
+            their_comparison[name]["p_value"], rel=1e-9, abs=1e-12
+        )
     assert len(rows) == 4

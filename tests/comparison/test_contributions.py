@@ -21,10 +21,10 @@ def random_world(seed: int, *, paired: bool) -> tuple[dict[str, list[Any]], dict
     """Values of two systems, and a country, a small slice among them, and a weight a query."""
     chance = np.random.default_rng(seed)
     n = int(chance.integers(30, 90))
-    country = [str(one) for one in chance.choice(["DE", "FR", "AT"], n, p=[0.6, 0.35, 0.05])]
+    country = [str(name) for name in chance.choice(["DE", "FR", "AT"], n, p=[0.6, 0.35, 0.05])]
     lift = {"DE": 0.2, "FR": -0.1, "AT": 0.5}
     old = 2 + chance.random(n)
-    new = old + chance.normal(0, 0.2, n) + [lift[one] for one in country]
+    new = old + chance.normal(0, 0.2, n) + [lift[name] for name in country]
     systems = {"new": [*map(float, new)], "old": [*map(float, old)]}
     if not paired:
         for values in systems.values():
@@ -35,25 +35,25 @@ def random_world(seed: int, *, paired: bool) -> tuple[dict[str, list[Any]], dict
 
 def by_hand(systems: Any, facts: Any) -> dict[str, tuple[float, float]]:
     """Slice -> its rate and its mix."""
-    made, means = {}, {}
+    parts, means = {}, {}
     weight, country = facts["traffic"], facts["country"]
     for system, values in systems.items():
-        there = [i for i, value in enumerate(values) if value is not None]
-        total = sum(weight[i] for i in there)
-        means[system] = sum(weight[i] * values[i] for i in there) / total
+        present = [i for i, value in enumerate(values) if value is not None]
+        total = sum(weight[i] for i in present)
+        means[system] = sum(weight[i] * values[i] for i in present) / total
         for name in set(country):
-            own = [i for i in there if country[i] == name]
-            heavy = sum(weight[i] for i in own)
-            mean = sum(weight[i] * values[i] for i in own) / heavy if own else None
-            made[name, system] = (heavy / total, mean)
-    found = {}
+            members = [i for i in present if country[i] == name]
+            heavy = sum(weight[i] for i in members)
+            mean = sum(weight[i] * values[i] for i in members) / heavy if members else None
+            parts[name, system] = (heavy / total, mean)
+    contributions = {}
     for name in set(country):
-        (p, m), (q, b) = made[name, "new"], made[name, "old"]
+        (p, m), (q, b) = parts[name, "new"], parts[name, "old"]
         m, b = (b if m is None else m), (m if b is None else b)
         if m is not None:
             centre = (means["new"] + means["old"]) / 2
-            found[name] = ((p + q) / 2 * (m - b), (p - q) * ((m + b) / 2 - centre))
-    return found
+            contributions[name] = ((p + q) / 2 * (m - b), (p - q) * ((m + b) / 2 - centre))
+    return contributions
 
 
 @pytest.mark.long
@@ -62,7 +62,7 @@ def test_contributions_add_up_and_are_those_of_the_formula(paired: bool) -> None
     for seed in range(3):
         systems, facts = random_world(seed, paired=paired)
         missing = "zero" if paired else "drop"
-        found = compared(
+        comparison = compared(
             systems,
             facts=facts,
             by="country",
@@ -70,7 +70,7 @@ def test_contributions_add_up_and_are_those_of_the_formula(paired: bool) -> None
             missing=missing,
             contributions=True,
         )
-        rows = {row["segment_value"]: row for row in found.contributions}
+        rows = {row["segment_value"]: row for row in comparison.contributions}
         expected = by_hand(systems, facts)
         assert rows.keys() == expected.keys()
         for name, (rate, mix) in expected.items():
@@ -79,9 +79,9 @@ def test_contributions_add_up_and_are_those_of_the_formula(paired: bool) -> None
             assert not paired or rows[name]["mix"] == 0
         total = sum(row["contribution"] for row in rows.values())
         if paired:
-            assert isclose(total, found.rows[0]["difference"], abs_tol=1e-12)
+            assert isclose(total, comparison.rows[0]["difference"], abs_tol=1e-12)
         else:
-            both = [
+            averages = [
                 np.average(
                     [v for v in values if v is not None],
                     weights=[
@@ -90,7 +90,7 @@ def test_contributions_add_up_and_are_those_of_the_formula(paired: bool) -> None
                 )
                 for values in systems.values()
             ]
-            assert isclose(total, both[0] - both[1], abs_tol=1e-12)
+            assert isclose(total, averages[0] - averages[1], abs_tol=1e-12)
 
 
 def test_simpson_s_paradox_is_said() -> None:
@@ -107,16 +107,18 @@ def test_simpson_s_paradox_is_said() -> None:
             size += [name] * n
     for i, value in ((0, 1.0), (len(size) - 1, 0.0)):  # a query that both have
         systems["old"][i], systems["new"][i] = value, value
-    found = compared(systems, facts={"size": size}, by="size", missing="drop", contributions=True)
-    told = [note for note in found.notes if "Simpson" in note]
+    comparison = compared(
+        systems, facts={"size": size}, by="size", missing="drop", contributions=True
+    )
+    notes = [note for note in comparison.notes if "Simpson" in note]
     rate, total = 0.0, 273 / 351 - 290 / 351
-    both = {
+    rates = {
         name: ((m / n), (b / k))
         for name, (m, n, b, k) in {"small": (81, 87, 235, 271), "large": (192, 264, 55, 80)}.items()
     }
     for name, n, k in (("small", 87, 271), ("large", 264, 80)):
-        rate += (n + k) / 2 / 351 * (both[name][0] - both[name][1])
-    assert told == [
+        rate += (n + k) / 2 / 351 * (rates[name][0] - rates[name][1])
+    assert notes == [
         "cg@1 of new is better in every slice of size but worse in total (Simpson's paradox): "
         f"{total - rate:+.4f} of {total:+.4f} come from which queries there were, not from their "
         "values"
@@ -126,7 +128,7 @@ def test_simpson_s_paradox_is_said() -> None:
 @pytest.mark.parametrize("weight", [None, "traffic"])
 def test_small_slices_are_shrunk_as_plain_python_does_it(weight: str | None) -> None:
     systems, facts = random_world(11, paired=True)
-    found = compared(systems, facts=facts, by="country", weight=weight, contributions=True)
+    comparison = compared(systems, facts=facts, by="country", weight=weight, contributions=True)
     d = np.array(systems["new"]) - np.array(systems["old"])
     w = np.array(facts["traffic"]) if weight else np.ones(len(d))
     country = np.array(facts["country"])
@@ -135,17 +137,17 @@ def test_small_slices_are_shrunk_as_plain_python_does_it(weight: str | None) -> 
     squares = sum((v**2 * (x - mean[name]) ** 2).sum() for name, (x, v) in groups.items())
     noise = squares / sum((v**2).sum() * (1 - 1 / len(v)) for _, v in groups.values())
     noises = {name: noise * (v**2).sum() / v.sum() ** 2 for name, (_, v) in groups.items()}
-    precise = {name: 1 / one for name, one in noises.items()}
+    precise = {name: 1 / variance for name, variance in noises.items()}
     total = sum(precise.values())
     centre = sum(precise[name] * mean[name] for name in groups) / total
     spread = sum(precise[name] * (mean[name] - centre) ** 2 for name in groups)
-    between = (spread - 2) / (total - sum(one**2 for one in precise.values()) / total)
+    between = (spread - 2) / (total - sum(precision**2 for precision in precise.values()) / total)
     assert between > 0
-    whole = np.average(d, weights=w)
-    for row in found.contributions:
+    overall = np.average(d, weights=w)
+    for row in comparison.contributions:
         name = row["segment_value"]
         kept = between / (between + noises[name])
-        assert row["shrunk_difference"] == near(whole + kept * (mean[name] - whole))
+        assert row["shrunk_difference"] == near(overall + kept * (mean[name] - overall))
 
 
 def test_a_single_slice_or_query_is_not_shrunk() -> None:
@@ -161,14 +163,14 @@ def test_the_command_line_prints_them(tmp_path: Any) -> None:
     rankings, labels = tables(systems, **facts)
     for name, table in (("r", rankings), ("l", labels)):
         pq.write_table(table, tmp_path / f"{name}.parquet")
-    asked = ("compare", "r.parquet", "l.parquet", "-m", "cg@1", "--baseline", "old")
-    more = ("--by", "country", "--contributions")
-    told = sqlmetrics(*asked, *more, folder=tmp_path).stdout
-    assert "contributions of country: new against old" in told
-    found = json.loads(sqlmetrics(*asked, *more, "-o", "json", folder=tmp_path).stdout)
-    assert [row["segment_value"] for row in found["rows"]] == ["all", "AT", "DE", "FR"]
-    assert {row["segment_value"] for row in found["contributions"]} == {"AT", "DE", "FR"}
-    markdown = sqlmetrics(*asked, *more, "-o", "markdown", folder=tmp_path).stdout
+    command = ("compare", "r.parquet", "l.parquet", "-m", "cg@1", "--baseline", "old")
+    options = ("--by", "country", "--contributions")
+    output = sqlmetrics(*command, *options, folder=tmp_path).stdout
+    assert "contributions of country: new against old" in output
+    document = json.loads(sqlmetrics(*command, *options, "-o", "json", folder=tmp_path).stdout)
+    assert [row["segment_value"] for row in document["rows"]] == ["all", "AT", "DE", "FR"]
+    assert {row["segment_value"] for row in document["contributions"]} == {"AT", "DE", "FR"}
+    markdown = sqlmetrics(*command, *options, "-o", "markdown", folder=tmp_path).stdout
     assert "| metric | country | queries | share |" in markdown
     with pytest.raises(sm.SpecError, match="contributions need segments"):
         compared(systems, contributions=True)

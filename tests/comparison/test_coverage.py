@@ -40,34 +40,34 @@ def experiments(*, clustered: bool, split: bool, seed: int) -> tuple[pa.Table, p
     side = chance.integers(0, 2, n)[user]
     columns: dict[str, list[Any]] = {name: [] for name in ("system", "query", "item", "value")}
     for number, system in enumerate(("old", "new")):
-        own = chance.normal(0, 0.1, n)[user] if number else 0.0
-        value = base + 2.0 + own + chance.normal(0, 0.1, n)
-        there = side == number if split else np.ones(n, bool)
-        columns["system"].append(np.full(there.sum(), system))
-        columns["query"].append(query[there])
-        columns["item"].append(query[there] * 2 + number)
-        columns["value"].append(value[there])
-    whole = {name: np.concatenate(parts) for name, parts in columns.items()}
-    asked = whole["query"]
+        effect = chance.normal(0, 0.1, n)[user] if number else 0.0
+        value = base + 2.0 + effect + chance.normal(0, 0.1, n)
+        included = side == number if split else np.ones(n, bool)
+        columns["system"].append(np.full(included.sum(), system))
+        columns["query"].append(query[included])
+        columns["item"].append(query[included] * 2 + number)
+        columns["value"].append(value[included])
+    arrays = {name: np.concatenate(parts) for name, parts in columns.items()}
+    query_ids = arrays["query"]
     rankings = pa.table(
         {
-            "system": whole["system"],
-            "query_id": asked,
-            "item_id": whole["item"],
-            "score": np.ones(len(asked)),
-            "experiment": experiment[asked],
-            "user_id": user[asked],
-            "before": before[asked],
+            "system": arrays["system"],
+            "query_id": query_ids,
+            "item_id": arrays["item"],
+            "score": np.ones(len(query_ids)),
+            "experiment": experiment[query_ids],
+            "user_id": user[query_ids],
+            "before": before[query_ids],
         }
     )
-    labels = pa.table({"query_id": asked, "item_id": whole["item"], "grade": whole["value"]})
+    labels = pa.table({"query_id": query_ids, "item_id": arrays["item"], "grade": arrays["value"]})
     return rankings, labels
 
 
 @by_night
 @pytest.mark.parametrize("clustered", [False, True])
 @pytest.mark.parametrize(
-    ("split", "asked"),
+    ("split", "options"),
     [
         (False, {}),
         (False, {"test": "bootstrap", "replicates": 500}),
@@ -77,19 +77,19 @@ def experiments(*, clustered: bool, split: bool, seed: int) -> tuple[pa.Table, p
     ids=["paired", "bootstrap", "unpaired", "covariate"],
 )
 def test_intervals_cover_and_tests_keep_their_level(
-    split: bool, asked: dict[str, Any], clustered: bool
+    split: bool, options: dict[str, Any], clustered: bool
 ) -> None:
     tables = experiments(clustered=clustered, split=split, seed=2)
     cluster = "user_id" if clustered else None
-    asked = asked | {"by": "experiment", "cluster": cluster, "baseline": "old", "check": False}
-    found = [row for row in sm.compare(*tables, "cg@1", **asked) if row["segment_name"] != "all"]
-    rejected = np.mean([row["p_value"] < 0.05 for row in found])
-    assert len(found) == EXPERIMENTS
+    options = options | {"by": "experiment", "cluster": cluster, "baseline": "old", "check": False}
+    rows = [row for row in sm.compare(*tables, "cg@1", **options) if row["segment_name"] != "all"]
+    rejected = np.mean([row["p_value"] < 0.05 for row in rows])
+    assert len(rows) == EXPERIMENTS
     assert 0.04 <= rejected <= 0.06
-    covered = np.mean([row["ci_low"] <= 0 <= row["ci_high"] for row in found])
+    covered = np.mean([row["ci_low"] <= 0 <= row["ci_high"] for row in rows])
     assert covered >= 0.99, "of so many segments each interval is adjusted, as p_adjusted is"
-    if asked.get("test") != "bootstrap":  # whose percentiles are no multiples of an error
-        assert 0.93 <= np.mean([_covers(row) for row in found]) <= 0.97
+    if options.get("test") != "bootstrap":  # whose percentiles are no multiples of an error
+        assert 0.93 <= np.mean([_covers(row) for row in rows]) <= 0.97
 
 
 def _covers(row: dict[str, Any]) -> bool:

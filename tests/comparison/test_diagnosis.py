@@ -34,34 +34,38 @@ def numbers(rule: Rule, miss: Condition | None = None) -> Numbers:
     values: dict[str, float] = {}
     rows: dict[str, Any] = {}
     before: dict[str, float] = {}
-    for one in sorted(rule.conditions, key=lambda one: one.is_ in ("equal", "half")):
-        off = HAIR if one is miss else 0.0
-        if one.is_ in ("least", "most"):
-            values[one.metric] = one.limit + (off if one.is_ == "most" else -off)
-        elif one.is_ == "half":
-            values[one.metric] = values.setdefault(one.other, 0.5) / 2 + off
-        elif one.is_ == "equal":
-            values[one.metric] = values.setdefault(one.other, 0.5) + off
+    for condition in sorted(
+        rule.conditions, key=lambda condition: condition.is_ in ("equal", "half")
+    ):
+        off = HAIR if condition is miss else 0.0
+        if condition.is_ in ("least", "most"):
+            values[condition.metric] = condition.limit + (off if condition.is_ == "most" else -off)
+        elif condition.is_ == "half":
+            values[condition.metric] = values.setdefault(condition.other, 0.5) / 2 + off
+        elif condition.is_ == "equal":
+            values[condition.metric] = values.setdefault(condition.other, 0.5) + off
         else:
             low, high = {
                 "up": (HAIR - 2 * off, 0.1),
                 "down": (-0.1, 2 * off - HAIR),
                 "flat": (-MARGIN - off, MARGIN),
                 "mix": (-0.1, 0.1),
-            }[one.is_]
+            }[condition.is_]
             row = {"difference": 0.0, "ci_low": low, "ci_high": high, "direction": 1, "n": 100}
-            rows[one.metric] = row
-            if one.is_ == "mix":
-                values[one.metric] = 0.5 + MARGIN + HAIR - 2 * off
-                before[one.metric] = 0.5
+            rows[condition.metric] = row
+            if condition.is_ == "mix":
+                values[condition.metric] = 0.5 + MARGIN + HAIR - 2 * off
+                before[condition.metric] = 0.5
     return values, rows, before
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.title)
 def test_a_rule_fires_where_all_holds_and_not_a_hair_beside(rule: Rule) -> None:
-    told = fired(rule, *numbers(rule), MARGIN)
-    assert len(told) == len(rule.conditions)
-    assert all(one.metric in text for one, text in zip(rule.conditions, told, strict=True))
+    messages = fired(rule, *numbers(rule), MARGIN)
+    assert len(messages) == len(rule.conditions)
+    assert all(
+        condition.metric in text for condition, text in zip(rule.conditions, messages, strict=True)
+    )
     for miss in rule.conditions:
         assert fired(rule, *numbers(rule, miss), MARGIN) == [], miss
 
@@ -70,10 +74,10 @@ def lists(orders: dict[str, list[str]]) -> pa.Table:
     """The same lists for 40 queries."""
     return pa.Table.from_pylist(
         [
-            {"system": system, "query_id": f"q{query}", "item_id": item, "score": -place}
+            {"system": system, "query_id": f"q{query}", "item_id": item, "score": -position}
             for system, order in orders.items()
             for query in range(40)
-            for place, item in enumerate(order)
+            for position, item in enumerate(order)
         ]
     )
 
@@ -95,19 +99,21 @@ TEN = [f"n{number}" for number in range(10)]
 @by_turns(0.9)
 def test_new_candidates_that_rank_low(tmp_path: Path) -> None:
     runs = lists({"old": ["a", *TEN], "new": ["a", *TEN, "b"]})
-    found = sm.diagnose(runs, labels("a", "b", "c"), baseline="old")
-    pairs = [one.rule.title for one in found if one.baseline]
+    diagnosis = sm.diagnose(runs, labels("a", "b", "c"), baseline="old")
+    pairs = [finding.rule.title for finding in diagnosis if finding.baseline]
     assert pairs == ["more relevant items, same top 10"]
-    assert "recall@100 +0.3333 (+0.3333 to +0.3333), ndcg@10 +0.0000" in found.findings[0].numbers
-    assert max(map(len, repr(found).splitlines())) <= 80
+    assert (
+        "recall@100 +0.3333 (+0.3333 to +0.3333), ndcg@10 +0.0000" in diagnosis.findings[0].numbers
+    )
+    assert max(map(len, repr(diagnosis).splitlines())) <= 80
     flipped = sm.diagnose(runs, labels("a", "b", "c"), baseline="new")
-    assert [one.rule.title for one in flipped if one.baseline] == [
+    assert [finding.rule.title for finding in flipped if finding.baseline] == [
         "fewer relevant items, same top 10"
     ]
     for name, table in (("runs", runs), ("labels", labels("a", "b", "c"))):
         pq.write_table(table, tmp_path / f"{name}.parquet")
     line = ("diagnose", "runs.parquet", "labels.parquet", "--baseline", "old")
-    assert sqlmetrics(*line, folder=tmp_path).stdout == f"{found!r}\n"
+    assert sqlmetrics(*line, folder=tmp_path).stdout == f"{diagnosis!r}\n"
 
 
 @by_turns(1.8)
@@ -116,20 +122,20 @@ def test_days_of_a_system_stand_beside_one_another_as_systems_do(tmp_path: Path)
     orders = {"2026-01-01": ["a", *TEN], "2026-01-02": ["a", *TEN, "b"]}
     as_systems = sm.diagnose(lists(orders), labels("a", "b", "c"), baseline="2026-01-01")
     rows = [row | {"ds": row["system"], "system": "prod"} for row in lists(orders).to_pylist()]
-    others = [row | {"system": "other", "item_id": "a"} for row in rows if row["score"] == 0]
-    days = pa.Table.from_pylist([*rows, *others])
+    other_rows = [row | {"system": "other", "item_id": "a"} for row in rows if row["score"] == 0]
+    days = pa.Table.from_pylist([*rows, *other_rows])
     as_days = sm.diagnose(days, labels("a", "b", "c"), date="ds", dates=[*orders], systems=["prod"])
-    found = [
-        [(one.rule.title, one.system, one.baseline) for one in diagnosis]
+    findings = [
+        [(finding.rule.title, finding.system, finding.baseline) for finding in diagnosis]
         for diagnosis in (as_systems, as_days)
     ]
-    assert found[0] == found[1]
-    assert ("more relevant items, same top 10", "2026-01-02", "2026-01-01") in found[1]
+    assert findings[0] == findings[1]
+    assert ("more relevant items, same top 10", "2026-01-02", "2026-01-01") in findings[1]
     for name, table in (("runs", days), ("labels", labels("a", "b", "c"))):
         pq.write_table(table, tmp_path / f"{name}.parquet")
     line = ("diagnose", "runs.parquet", "labels.parquet", "--date", "ds", "--systems", "prod")
-    done = sqlmetrics(*line, "--dates", ",".join(orders), folder=tmp_path)
-    assert done.stdout == f"{as_days!r}\n"
+    completed = sqlmetrics(*line, "--dates", ",".join(orders), folder=tmp_path)
+    assert completed.stdout == f"{as_days!r}\n"
     with pytest.raises(sm.SpecError, match="dates compare one system with itself, but there are"):
         sm.diagnose(days, labels("a"), date="ds", dates=[*orders])
     log = spec_of({"old": [(1,)], "new": [(2,)]})
@@ -138,13 +144,13 @@ def test_days_of_a_system_stand_beside_one_another_as_systems_do(tmp_path: Path)
 
 
 def test_one_system_is_looked_at_by_itself() -> None:
-    found = sm.diagnose(lists({"old": [*TEN, "a"]}), labels("a"))
-    titles = {one.rule.title for one in found}
+    diagnosis = sm.diagnose(lists({"old": [*TEN, "a"]}), labels("a"))
+    titles = {finding.rule.title for finding in diagnosis}
     assert {"good recall, poor order", "relevant items miss the top 5"} <= titles
     assert {"one relevant item per query", "no relevant label outside the lists"} <= titles
-    assert "there is only one system" in repr(found)
+    assert "there is only one system" in repr(diagnosis)
     good = sm.diagnose(lists({"old": ["a", "b", "c"]}), labels("a", "b", "c", "d"))
-    assert [one.rule.title for one in good] == []
+    assert [finding.rule.title for finding in good] == []
 
 
 @by_turns(1)
@@ -152,10 +158,12 @@ def test_systems_without_a_query_in_common_are_looked_at_each_by_itself() -> Non
     """As those of a click log, whose requests have one system each."""
     runs = lists({"old": ["x", "a"], "new": ["x", "a"]}).to_pylist()
     runs = [row for row in runs if (row["query_id"] < "q3") == (row["system"] == "old")]
-    found = sm.diagnose(pa.Table.from_pylist(runs), labels("a"), missing="drop")
-    assert {one.system for one in found} == {"old", "new"}
-    assert found.comparison is None
-    assert "changes between the systems were not checked: no query has a value of" in repr(found)
+    diagnosis = sm.diagnose(pa.Table.from_pylist(runs), labels("a"), missing="drop")
+    assert {finding.system for finding in diagnosis} == {"old", "new"}
+    assert diagnosis.comparison is None
+    assert "changes between the systems were not checked: no query has a value of" in repr(
+        diagnosis
+    )
 
 
 @by_turns(1.1)
@@ -163,11 +171,11 @@ def test_a_mean_that_moved_by_which_queries_were_counted() -> None:
     runs = lists({"old": ["a"], "new": ["a"]}).to_pylist()
     runs = [row for row in runs if row["system"] == "old" or row["query_id"] < "q3"]
     kept = sm.diagnose(runs, labels("a", "b"), baseline="old", missing="drop")
-    assert not [one for one in kept if "different queries" in one.rule.title]
+    assert not [finding for finding in kept if "different queries" in finding.rule.title]
     worse = [row | {"item_id": "x"} if row["query_id"] >= "q3" else row for row in runs]
-    found = sm.diagnose(worse, labels("a", "b"), baseline="old", missing="drop")
-    (one,) = [one for one in found if "different queries" in one.rule.title]
-    assert "over the" in one.numbers
+    diagnosis = sm.diagnose(worse, labels("a", "b"), baseline="old", missing="drop")
+    (finding,) = [finding for finding in diagnosis if "different queries" in finding.rule.title]
+    assert "over the" in finding.numbers
 
 
 # -- click logs -------------------------------------------------------------------------
@@ -175,9 +183,9 @@ def test_a_mean_that_moved_by_which_queries_were_counted() -> None:
 Clicked = Sequence[tuple[int, ...]]
 
 
-def spec_of(requests: Mapping[str, Clicked], *, per_user: int = 2, **more: Any) -> sm.Spec:
+def spec_of(requests: Mapping[str, Clicked], *, per_user: int = 2, **options: Any) -> sm.Spec:
     """A log of lists of four items: for each request of a system, the positions clicked."""
-    no_user = more.pop("no_user", ())
+    no_user = options.pop("no_user", ())
     rows = [
         {
             "request_id": f"{system}{number}",
@@ -198,11 +206,11 @@ def spec_of(requests: Mapping[str, Clicked], *, per_user: int = 2, **more: Any) 
     schema = pa.schema([("user_id", pa.string())])
     table = pa.Table.from_pylist(rows)
     if not per_user:
-        place = table.column_names.index("user_id")
-        table = table.set_column(place, schema.field(0), pa.nulls(len(rows), pa.string()))
+        index = table.column_names.index("user_id")
+        table = table.set_column(index, schema.field(0), pa.nulls(len(rows), pa.string()))
     columns: dict[str, Any] = {"clicked": "clicked", "query": "query_text", "user": "user_id"}
     columns |= {"system": "system", "segments": ["country"]}
-    return sm.Spec(clicks={"log": {"data": table, "columns": columns}, **more}, metrics=["ctr"])
+    return sm.Spec(clicks={"log": {"data": table, "columns": columns}, **options}, metrics=["ctr"])
 
 
 OLD: Clicked = [(3,), ()] * 50
@@ -224,22 +232,26 @@ OLD: Clicked = [(3,), ()] * 50
 def test_what_people_click_stands_beside_what_the_labels_say(
     new: Clicked, fires: str | None
 ) -> None:
-    found = sm.diagnose(spec_of({"new": new, "old": OLD}), baseline="old")
+    diagnosis = sm.diagnose(spec_of({"new": new, "old": OLD}), baseline="old")
     online = {rule.title for rule in RULES if {*rule.metrics} & {*ONLINE}}
-    pairs = [one.rule.title for one in found if one.baseline and one.rule.title in online]
+    pairs = [
+        finding.rule.title
+        for finding in diagnosis
+        if finding.baseline and finding.rule.title in online
+    ]
     assert pairs == ([fires] if fires else [])
-    assert "each request has one system" in repr(found)
-    assert "old: ndcg@10 0.5000, ctr 0.1250, abandonment 0.5000" in repr(found)
-    assert max(map(len, repr(found).splitlines())) <= 80
+    assert "each request has one system" in repr(diagnosis)
+    assert "old: ndcg@10 0.5000, ctr 0.1250, abandonment 0.5000" in repr(diagnosis)
+    assert max(map(len, repr(diagnosis).splitlines())) <= 80
 
 
 def ratio(values: Sequence[tuple[float, float]]) -> tuple[float, float]:
     """The ratio of two sums over users, and the square of its error by the delta method."""
     values = [(a, b) for a, b in values if b]
     n, bottom = len(values), fsum(b for _, b in values)
-    whole = fsum(a for a, _ in values) / bottom
+    overall = fsum(a for a, _ in values) / bottom
     mean = bottom / n
-    return whole, variance([(a - whole * b) / mean for a, b in values]) / n
+    return overall, variance([(a - overall * b) / mean for a, b in values]) / n
 
 
 @by_turns(0.6)
@@ -255,25 +267,29 @@ def test_rates_and_their_errors_are_those_of_plain_python(
         system: [tuple(p for p in range(1, 5) if chance.random() < rate) for _ in range(60)]
         for system, rate in (("new", 0.4), ("old", 0.3))
     }
-    asks = Options(metrics=METRICS, days=None, baseline="old")
+    options = Options(metrics=METRICS, days=None, baseline="old")
     with servers.open(name) as engine:
         database = Database(engine)
         spec = spec_of(requests, per_user=per_user).having(by=["country"])
-        numbers = log_numbers(spec, asks, database, check=True)
+        numbers = log_numbers(spec, options, database, check=True)
     assert numbers.counted == "users"
-    by_place = {
+    rows_by_key = {
         (row["segment_name"], row["segment_value"], row["metric"]): row for row in numbers.rows
     }
-    assert by_place["all", "all", "abandonment"]["direction"] == -1
+    assert rows_by_key["all", "all", "abandonment"]["direction"] == -1
     half = {"all": (0, 60), "DE": (0, 30), "FR": (30, 60)}
     for value, (first, end) in half.items():
         sums = {system: _sums(lists[first:end], per_user) for system, lists in requests.items()}
         for metric in sums["new"]:
-            (new, one), (old, other) = (ratio(sums[system][metric]) for system in ("new", "old"))
+            (new, new_variance), (old, old_variance) = (
+                ratio(sums[system][metric]) for system in ("new", "old")
+            )
             n, m = (sum(b > 0 for _, b in sums[system][metric]) for system in ("new", "old"))
-            df = (one + other) ** 2 / (one**2 / (n - 1) + other**2 / (m - 1))
-            reach = student.critical(0.95, df) * (one + other) ** 0.5
-            row = by_place["all" if value == "all" else "country", value, metric]
+            df = (new_variance + old_variance) ** 2 / (
+                new_variance**2 / (n - 1) + old_variance**2 / (m - 1)
+            )
+            reach = student.critical(0.95, df) * (new_variance + old_variance) ** 0.5
+            row = rows_by_key["all" if value == "all" else "country", value, metric]
             ends = row["statistic"].interval(0.95)
             wanted = (new - old, new - old - reach, new - old + reach, n)
             assert (row["difference"], *ends, row["n"]) == pytest.approx(wanted, rel=1e-9)
@@ -282,25 +298,27 @@ def test_rates_and_their_errors_are_those_of_plain_python(
 def _sums(lists: Clicked, per_user: int) -> dict[str, list[tuple[float, float]]]:
     """Metric -> numerator and denominator of each user, or of each request."""
     sums: dict[str, list[tuple[float, float]]] = {"ctr": [], "abandonment": [], "mrr": []}
-    for place in range(0, len(lists), per_user or 1):
-        own = lists[place : place + (per_user or 1)]
-        hits = [clicked for clicked in own if clicked]
-        sums["ctr"].append((sum(map(len, own)), 4 * len(own)))
-        sums["abandonment"].append((len(own) - len(hits), len(own)))
+    for start in range(0, len(lists), per_user or 1):
+        user_lists = lists[start : start + (per_user or 1)]
+        hits = [clicked for clicked in user_lists if clicked]
+        sums["ctr"].append((sum(map(len, user_lists)), 4 * len(user_lists)))
+        sums["abandonment"].append((len(user_lists) - len(hits), len(user_lists)))
         sums["mrr"].append((fsum(1 / clicked[0] for clicked in hits), len(hits)))
     return sums
 
 
 @by_turns(0.4)
 def test_a_log_of_one_system_is_looked_at_by_itself() -> None:
-    found = sm.diagnose(spec_of({"old": OLD}))
-    assert {one.rule.title for one in found} == set(), "labels are of the list: all is found"
-    assert "there is only one system" in repr(found)
-    assert "labels are clicks on the lists themselves" in " ".join(repr(found).split())
+    diagnosis = sm.diagnose(spec_of({"old": OLD}))
+    assert {finding.rule.title for finding in diagnosis} == set(), (
+        "labels are of the list: all is found"
+    )
+    assert "there is only one system" in repr(diagnosis)
+    assert "labels are clicks on the lists themselves" in " ".join(repr(diagnosis).split())
     pooled = spec_of({"old": OLD, "new": OLD[1:]}, labels={"pool": "query_item"})
-    told = " ".join(repr(sm.diagnose(pooled)).split())
-    assert "recall, hits and judged items were not checked" in told
-    assert "learned from the requests that they judge" in told
+    text = " ".join(repr(sm.diagnose(pooled)).split())
+    assert "recall, hits and judged items were not checked" in text
+    assert "learned from the requests that they judge" in text
     with pytest.raises(sm.InputError, match="this system has no list: unknown system 'nwe'"):
         sm.diagnose(spec_of({"new": OLD, "old": OLD}), baseline="nwe")
 
@@ -316,8 +334,8 @@ def test_the_users_of_a_log_are_clusters() -> None:
     plain = sm.compare(spec, paired=False).to_dicts()[0]
     of_users = sm.compare(spec, paired=False, cluster="user_id").to_dicts()[0]
     assert of_users["ci_low"] != plain["ci_low"]
-    own = sm.compare(spec.having(cluster="user_id"), paired=False).to_dicts()[0]
-    assert own["ci_low"] == of_users["ci_low"]
+    clustered_by_spec = sm.compare(spec.having(cluster="user_id"), paired=False).to_dicts()[0]
+    assert clustered_by_spec["ci_low"] == of_users["ci_low"]
     nobody = spec_of(requests, no_user={(0, 1)}).having(metrics=["mrr"], online=())
     alone = spec_of(requests, per_user=0).having(metrics=["mrr"], online=())
     of_nobody, of_each = (
@@ -326,9 +344,9 @@ def test_the_users_of_a_log_are_clusters() -> None:
     )
     ends = ("ci_low", "ci_high", "n")  # requests of nobody known are no single user
     assert [of_nobody[name] for name in ends] == pytest.approx([of_each[name] for name in ends])
-    told = " ".join(repr(sm.compare(alone, paired=False)).split())
-    assert "requests would detect" in told or "requests of baseline" in told
-    assert " queries" not in told.partition("p: ")[0]
+    text = " ".join(repr(sm.compare(alone, paired=False)).split())
+    assert "requests would detect" in text or "requests of baseline" in text
+    assert " queries" not in text.partition("p: ")[0]
     remedy = r"differ in user_id: 2(.|\n)*clicks.impressions.where: user_id is not null"
     with pytest.raises(sm.InputError, match=remedy):
         sm.compare(nobody, paired=False, cluster="user_id")
@@ -347,8 +365,14 @@ def test_tied_scores_are_counted() -> None:
         for system, n in alike.items()
         for i in range(n)
     ]
-    found = [one for one in sm.diagnose(runs, labels("a")) if one.rule.title == "many tied scores"]
-    assert [(one.system, one.numbers) for one in found] == [("many", "tied items 0.1000")]
+    findings = [
+        finding
+        for finding in sm.diagnose(runs, labels("a"))
+        if finding.rule.title == "many tied scores"
+    ]
+    assert [(finding.system, finding.numbers) for finding in findings] == [
+        ("many", "tied items 0.1000")
+    ]
 
 
 @pytest.mark.parametrize(
@@ -365,9 +389,9 @@ def test_tied_scores_are_counted() -> None:
 def test_the_system_whose_name_says_so_is_the_baseline(
     systems: tuple[str, ...], baseline: str, rule: str
 ) -> None:
-    told = f"the baseline is {baseline}, {rule}; name another with --baseline"
-    assert usual_baseline(systems) == (baseline, told)
-    assert usual_baseline(systems[::-1]) == (baseline, told)
+    note = f"the baseline is {baseline}, {rule}; name another with --baseline"
+    assert usual_baseline(systems) == (baseline, note)
+    assert usual_baseline(systems[::-1]) == (baseline, note)
 
 
 @by_turns(1)
@@ -405,7 +429,7 @@ def test_a_segment_that_is_worse_is_told_alike_by_compare_diagnose_and_report() 
     assert {row["segment_name"] for row in compared} == {"all"}, "they are not all listed"
     sentence = "new is worse than old for country = jp: mrr"
     assert f"in a segment: {sentence}" in " ".join(repr(compared).split())
-    (finding,) = [one for one in diagnosed if one.rule.title == "worse in a segment"]
+    (finding,) = [finding for finding in diagnosed if finding.rule.title == "worse in a segment"]
     assert finding.numbers.startswith(sentence)
     assert "worse for country = jp: mrr" in " ".join(sm.report(spec).text.split())
     assert not sm.compare(spec.having(by=[])).worse_slices

@@ -93,7 +93,7 @@ class Facts:
 
     def pairs(self) -> dict[str, float]:
         """Query -> the share of its pairs in the right order."""
-        found = {}
+        shares = {}
         for query in self.queries():
             scores = self.lists.get(query, {})
             rows = [
@@ -106,8 +106,8 @@ class Facts:
                 if is_relevant and not is_other
             ]
             if won:
-                found[query] = fmean(won)
-        return found
+                shares[query] = fmean(won)
+        return shares
 
     def unjudged(self) -> list[float]:
         """Of queries with a list and a label, the share of the first ten without a label."""
@@ -116,8 +116,10 @@ class Facts:
 
     def tied(self) -> float:
         """The share of items whose score another one of their list has."""
-        scores = [[*own.values()] for own in self.lists.values()]
-        return fmean(own.count(score) > 1 for own in scores for score in own)
+        scores = [[*list_scores.values()] for list_scores in self.lists.values()]
+        return fmean(
+            list_scores.count(score) > 1 for list_scores in scores for score in list_scores
+        )
 
 
 def discounted(grades: list[int]) -> float:
@@ -130,30 +132,32 @@ def mean(values: Mapping[str, float]) -> float:
 
 
 ALONE: Mapping[str, Callable[[Facts], bool]] = {
-    "good recall, poor order": lambda own: (
-        mean(own.recall(20)) > 0.5
-        and fmean(own.first(query) == 1 for query in own.with_relevant()) < 0.5
+    "good recall, poor order": lambda facts: (
+        mean(facts.recall(20)) > 0.5
+        and fmean(facts.first(query) == 1 for query in facts.with_relevant()) < 0.5
     ),
-    "relevant items miss the top 5": lambda own: (
-        fmean(5 < own.first(query) <= 20 for query in own.with_relevant()) >= 0.3 - ALMOST
+    "relevant items miss the top 5": lambda facts: (
+        fmean(5 < facts.first(query) <= 20 for query in facts.with_relevant()) >= 0.3 - ALMOST
     ),
-    "relevant items rank below 10": lambda own: (
-        mean(own.recall(10)) <= mean(own.recall(100)) / 2 + ALMOST
+    "relevant items rank below 10": lambda facts: (
+        mean(facts.recall(10)) <= mean(facts.recall(100)) / 2 + ALMOST
     ),
-    "one relevant item per query": lambda own: (
-        {len(own.relevant(query)) for query in own.queries()} <= {0, 1}
-        and own.hit(20) == own.recall(20)
+    "one relevant item per query": lambda facts: (
+        {len(facts.relevant(query)) for query in facts.queries()} <= {0, 1}
+        and facts.hit(20) == facts.recall(20)
     ),
-    "good order, poor recall": lambda own: mean(own.recall(20)) <= 0.5 and mean(own.ndcg()) <= 0.5,
-    "a mean over hits hides failed queries": lambda own: 0 in own.hit(10).values(),
-    "many tied scores": lambda own: own.tied() >= 0.1 - ALMOST,
-    "few relevant labels per query": lambda own: (
-        fmean(len(own.relevant(query)) for query in own.queries()) <= 2 + ALMOST
+    "good order, poor recall": lambda facts: (
+        mean(facts.recall(20)) <= 0.5 and mean(facts.ndcg()) <= 0.5
     ),
-    "no relevant label outside the lists": lambda own: all(
-        own.relevant(query) <= {*own.order(query)} for query in own.queries()
+    "a mean over hits hides failed queries": lambda facts: 0 in facts.hit(10).values(),
+    "many tied scores": lambda facts: facts.tied() >= 0.1 - ALMOST,
+    "few relevant labels per query": lambda facts: (
+        fmean(len(facts.relevant(query)) for query in facts.queries()) <= 2 + ALMOST
     ),
-    "many items without a label": lambda own: fmean(own.unjudged()) >= 0.3 - ALMOST,
+    "no relevant label outside the lists": lambda facts: all(
+        facts.relevant(query) <= {*facts.order(query)} for query in facts.queries()
+    ),
+    "many items without a label": lambda facts: fmean(facts.unjudged()) >= 0.3 - ALMOST,
 }
 """Title -> whether its sentences are true of a system."""
 
@@ -169,7 +173,7 @@ def is_flat(difference: float) -> bool:
 
 
 def recall_and_ndcg(new: Facts, old: Facts) -> tuple[float, float]:
-    return moved(lambda own: own.recall(100), new, old), moved(Facts.ndcg, new, old)
+    return moved(lambda facts: facts.recall(100), new, old), moved(Facts.ndcg, new, old)
 
 
 BESIDE: Mapping[str, Callable[[Facts, Facts], bool]] = {
@@ -186,7 +190,8 @@ BESIDE: Mapping[str, Callable[[Facts, Facts], bool]] = {
         recall_and_ndcg(new, old)[0] > 0 > recall_and_ndcg(new, old)[1]
     ),
     "the reranker works": lambda new, old: (
-        moved(Facts.reciprocal, new, old) > 0 and is_flat(moved(lambda own: own.hit(20), new, old))
+        moved(Facts.reciprocal, new, old) > 0
+        and is_flat(moved(lambda facts: facts.hit(20), new, old))
     ),
     "better order overall, worse top 10": lambda new, old: (
         moved(Facts.pairs, new, old) > 0 > moved(Facts.dcg, new, old)
@@ -211,7 +216,9 @@ def world(chance: random.Random) -> tuple[dict[str, Lists], dict[str, dict[str, 
             for item in items
             if item in relevant or chance.random() < is_judged
         }
-    grades = {query: own for query, own in grades.items() if own} or {"q": {items[0]: 1}}
+    grades = {query: item_grades for query, item_grades in grades.items() if item_grades} or {
+        "q": {items[0]: 1}
+    }
     systems: dict[str, Lists] = {}
     for number in range(SYSTEMS):
         systems[f"s{number}"] = dict(_lists(chance, grades, items))
@@ -225,11 +232,14 @@ def _lists(chance: random.Random, grades: Mapping[str, Mapping[str, int]], items
     finds, behind = chance.choice([0.5, 1.0, 1.0]), chance.choice([0, 0, 7, 15])
     queries = [query for query in grades if chance.random() < has] or [*grades]
     for query in queries:
-        own = grades[query]
-        shown = chance.sample(items, max(1, round(length * len(items))))
-        shown = [i for i in shown if not own.get(i) or chance.random() < finds] or items[:1]
-        shown = [*shown, *(i for i in own if own[i] and i not in shown and finds == 1.0)]
-        scores = {item: chance.random() + skill * (own.get(item, 0) > 0) for item in shown}
+        judged = grades[query]
+        listed = chance.sample(items, max(1, round(length * len(items))))
+        listed = [i for i in listed if not judged.get(i) or chance.random() < finds] or items[:1]
+        listed = [
+            *listed,
+            *(i for i in judged if judged[i] and i not in listed and finds == 1.0),
+        ]
+        scores = {item: chance.random() + skill * (judged.get(item, 0) > 0) for item in listed}
         order = sorted(scores, key=lambda item: -scores[item])
         order = [*order[behind:], *order[:behind]] if len(order) > 2 * behind else order
         yield (
@@ -250,8 +260,8 @@ def tables(
     ]
     labels = [
         {"query_id": query, "item_id": item, "grade": grade}
-        for query, own in grades.items()
-        for item, grade in own.items()
+        for query, item_grades in grades.items()
+        for item, grade in item_grades.items()
     ]
     return pa.Table.from_pylist(rankings), pa.Table.from_pylist(labels)
 
@@ -269,14 +279,14 @@ def test_no_sentence_says_what_the_data_contradict() -> None:
         chance = random.Random(seed)
         systems, grades = world(chance)
         missing = chance.choice(["zero", "drop"])
-        found = sm.diagnose(*tables(systems, grades), missing=missing, check=False)
-        facts = {name: Facts(own, grades, missing == "drop") for name, own in systems.items()}
-        for finding in found:
-            title, own = finding.rule.title, facts[finding.system]
+        diagnosis = sm.diagnose(*tables(systems, grades), missing=missing, check=False)
+        facts = {name: Facts(lists, grades, missing == "drop") for name, lists in systems.items()}
+        for finding in diagnosis:
+            title, system_facts = finding.rule.title, facts[finding.system]
             is_true = (
-                BESIDE[title](own, facts[finding.baseline])
+                BESIDE[title](system_facts, facts[finding.baseline])
                 if finding.baseline
-                else ALONE[title](own)
+                else ALONE[title](system_facts)
             )
             assert is_true, (seed, title, finding.system, finding.baseline, finding.numbers)
             fired.add(title)

@@ -26,7 +26,7 @@ COLUMNS = {
     "segments": ["differs"],
     "actions": {"click": "clicked", "purchase": "bought"},
 }
-ASKED = {"variants": ["A", "B"], "control": "A", "primary": "ctr"}
+BASE_EXPERIMENT = {"variants": ["A", "B"], "control": "A", "primary": "ctr"}
 
 
 def log_of(
@@ -64,11 +64,11 @@ def log_of(
     return rows
 
 
-def verdict(rows: list[dict[str, Any]], connection: Any = None, **asked: Any) -> Experiment:
+def verdict(rows: list[dict[str, Any]], connection: Any = None, **options: Any) -> Experiment:
     """The verdict on the experiment of a log."""
-    columns = COLUMNS | ({"amount": asked.pop("amount")} if "amount" in asked else {})
+    columns = COLUMNS | ({"amount": options.pop("amount")} if "amount" in options else {})
     log = {"data": pa.Table.from_pylist(rows), "columns": columns}
-    clicks = {"log": log, "experiment": ASKED | asked}
+    clicks = {"log": log, "experiment": BASE_EXPERIMENT | options}
     return sm.experiment(sm.Spec(clicks=clicks, metrics=["ctr"]), connection)
 
 
@@ -80,7 +80,7 @@ LOSS = {"A": (0.4, 0.5), "B": (0.3, 0.5)}
 
 
 @pytest.mark.parametrize(
-    ("rates", "n_users", "asked", "wanted", "reason"),
+    ("rates", "n_users", "options", "wanted", "reason"),
     [
         (GAIN, 1200, {"guardrails": RAIL}, "ship", "ctr got better, +"),
         (LOSS, 1200, {}, "do not ship", "ctr got worse, -"),
@@ -100,29 +100,29 @@ LOSS = {"A": (0.4, 0.5), "B": (0.3, 0.5)}
     ],
 )
 def test_a_verdict_has_its_reason(
-    rates: Any, n_users: int, asked: dict[str, Any], wanted: str, reason: str
+    rates: Any, n_users: int, options: dict[str, Any], wanted: str, reason: str
 ) -> None:
-    found = verdict(log_of(n_users, rates), **asked)
-    assert (found.verdict, reason in found.reason) == (wanted, True)
-    assert max(map(len, repr(found).splitlines())) <= 90
+    experiment = verdict(log_of(n_users, rates), **options)
+    assert (experiment.verdict, reason in experiment.reason) == (wanted, True)
+    assert max(map(len, repr(experiment).splitlines())) <= 90
 
 
 def test_a_sample_ratio_that_fails_leaves_no_verdict() -> None:
     uneven = log_of(600, GAIN, of_variant=lambda user: "AB"[user % 5 > 1])
-    found = verdict(uneven)
-    assert (found.verdict, found.metrics) == ("no verdict", ())
-    assert "A has 240 users where 300 were planned and B has 360" in found.reason
+    experiment = verdict(uneven)
+    assert (experiment.verdict, experiment.metrics) == ("no verdict", ())
+    assert "A has 240 users where 300 were planned and B has 360" in experiment.reason
     planned = verdict(uneven, shares={"A": 2, "B": 3})
     assert planned.verdict != "no verdict"
 
 
 def test_users_in_two_variants_are_left_out_and_counted() -> None:
-    found = verdict(log_of(400, SAME, crossed=30))
-    assert found.n_mixed == 30
-    assert found.mismatch.counts == {"A": 185, "B": 185}
-    assert "left out: 30 users in several variants" in repr(found)
+    experiment = verdict(log_of(400, SAME, crossed=30))
+    assert experiment.n_mixed == 30
+    assert experiment.mismatch.counts == {"A": 185, "B": 185}
+    assert "left out: 30 users in several variants" in repr(experiment)
     rows = [row for row in log_of(400, SAME, crossed=30) if int(row["user_id"][1:]) >= 30]
-    assert verdict(rows).metrics == found.metrics
+    assert verdict(rows).metrics == experiment.metrics
 
 
 def lists_of(rows: list[dict[str, Any]]) -> dict[str, Any]:
@@ -165,12 +165,12 @@ def test_requests_of_which_it_is_not_known_do_not_count() -> None:
     rows = log_of(300, GAIN)
     unknown = [row for row in rows if row["user_id"] == "u4"]
     lists = lists_of([row for row in rows if row not in unknown])
-    found = verdict(rows, triggered="lists_differ", lists=lists)
+    experiment = verdict(rows, triggered="lists_differ", lists=lists)
     n = sum(row["differs"] for row in rows if row not in unknown) // 2
     of_lists = f"holds for {n} of 900 requests ({n / 900:.1%}), which count; of 3 others"
-    assert of_lists in " ".join(found.notes)
+    assert of_lists in " ".join(experiment.notes)
     some = [row | {"differs": None if row in unknown else row["differs"]} for row in rows]
-    assert verdict(some, triggered="differs").metrics == found.metrics
+    assert verdict(some, triggered="differs").metrics == experiment.metrics
 
 
 @by_turns(0.7)
@@ -180,15 +180,15 @@ def test_a_log_that_begins_before_the_experiment_is_named() -> None:
         row | {"request_id": f"e{row['request_id']}", "variant": "A", "shown_at": "2025-12-20"}
         for row in rows
     ]
-    found = verdict([*early, *rows])
-    assert "give start: 2026-01-01" in " ".join(found.notes)
+    experiment = verdict([*early, *rows])
+    assert "give start: 2026-01-01" in " ".join(experiment.notes)
     assert verdict([*early, *rows], start="2026-01-01").metrics == verdict(rows).metrics
 
 
 @by_turns(1.1)
 def test_the_effect_is_told_by_days_since_a_users_first_request() -> None:
     rows = sorted(log_of(100, GAIN), key=lambda row: row["shown_at"])
-    found = verdict(rows)
+    experiment = verdict(rows)
     first: dict[str, str] = {}
     spans: dict[str, list[dict[str, Any]]] = {}
     for row in rows:
@@ -198,12 +198,14 @@ def test_the_effect_is_told_by_days_since_a_users_first_request() -> None:
             name for name, end in (("0", 1), ("1", 2), ("2-3", 4), ("8-15", 16)) if since < end
         )
         spans.setdefault(name, []).append(row)
-    assert [row.since_first for row in found.exposures] == sorted(spans, key=lambda n: int(n[0]))
-    for row in found.exposures:
+    assert [row.since_first for row in experiment.exposures] == sorted(
+        spans, key=lambda n: int(n[0])
+    )
+    for row in experiment.exposures:
         (wanted,) = verdict(spans[row.since_first or ""]).metrics
         assert (row.value, row.half_width) == pytest.approx((wanted.value, wanted.half_width))
         assert row.relative_low == pytest.approx(wanted.relative_low, rel=1e-9)
-    assert "days since first" in repr(found)
+    assert "days since first" in repr(experiment)
 
 
 @by_turns(2)
@@ -212,9 +214,9 @@ def test_days_before_it_narrow_its_intervals() -> None:
         row | ({"shown_at": "2025-12-30", "variant": "A"} if row["request_id"][-1] == "0" else {})
         for row in log_of(400, GAIN)
     ]
-    asked = {"start": "2026-01-01", "looks": "end", "end": "2026-01-11"}
-    found = verdict(rows, cuped_days=7, **asked)
-    (row,) = found.metrics
+    options = {"start": "2026-01-01", "looks": "end", "end": "2026-01-11"}
+    experiment = verdict(rows, cuped_days=7, **options)
+    (row,) = experiment.metrics
     log = {"data": pa.Table.from_pylist(rows), "columns": COLUMNS}
     spec = sm.Spec(clicks={"log": log}, metrics=["ctr"])
     of_days = {"start": "2026-01-01", "end": "2026-01-11", "covariate": "2025-12-25..2025-12-31"}
@@ -222,11 +224,12 @@ def test_days_before_it_narrow_its_intervals() -> None:
     for column in ("value", "control_value", "relative_low", "variance_reduction"):
         other = same[column.replace("control_", "baseline_")]
         assert getattr(row, column) == pytest.approx(other, rel=1e-9)
-    assert "covariate 2025-12-25..2025-12-31: 400 of 400 users have one" in repr(found)
+    assert "covariate 2025-12-25..2025-12-31: 400 of 400 users have one" in repr(experiment)
     assert (
-        f"variance of the difference by {-100 * row.variance_reduction:+.1f} %" in found.notes[-1]
+        f"variance of the difference by {-100 * row.variance_reduction:+.1f} %"
+        in experiment.notes[-1]
     )
-    plain = verdict(rows, **asked).metrics[0]
+    plain = verdict(rows, **options).metrics[0]
     assert row.half_width**2 / plain.half_width**2 == pytest.approx(
         1 - row.variance_reduction, rel=1e-3
     )
@@ -239,9 +242,9 @@ def test_days_before_it_narrow_its_intervals() -> None:
         }
     )
     assert f"{n} requests of 2026-01-01..2026-01-02 had a variant already" in " ".join(late)
-    assert "had a variant already" not in repr(found)
-    both = verdict(rows, cuped_days=7, triggered="differs", **asked)
-    assert both.metrics[0].variance_reduction is not None
+    assert "had a variant already" not in repr(experiment)
+    triggered = verdict(rows, cuped_days=7, triggered="differs", **options)
+    assert triggered.metrics[0].variance_reduction is not None
 
 
 @by_turns(1)
@@ -261,18 +264,20 @@ def test_amounts_of_a_user_are_cut_at_a_quantile(name: str, servers: Servers) ->
         row | {"paid": row["paid"] and row["paid"] * min(1, cap / totals[row["user_id"]])}
         for row in rows
     ]
-    asked = {"primary": "revenue_per_request"}
-    asked["guardrails"] = [{"metric": "average_order_value", "max_drop_pct": 5}]
+    options = {"primary": "revenue_per_request"}
+    options["guardrails"] = [{"metric": "average_order_value", "max_drop_pct": 5}]
     with servers.open(name) as engine:
-        found = verdict(rows, Database(engine), amount="paid", winsorise=0.9, **asked)
+        experiment = verdict(rows, Database(engine), amount="paid", winsorise=0.9, **options)
     for row, wanted in zip(
-        found.metrics, verdict(cut, amount="paid", **asked).metrics, strict=True
+        experiment.metrics, verdict(cut, amount="paid", **options).metrics, strict=True
     ):
         numbers = (row.value, row.relative_high, row.half_width)
         expected = (wanted.value, wanted.relative_high, wanted.half_width)
         assert numbers == pytest.approx(expected, rel=1e-9)
     n_cut = sum(total > cap for total in paid)
-    assert f"revenue_per_request of {n_cut} of {len(paid)} users with an" in " ".join(found.notes)
+    assert f"revenue_per_request of {n_cut} of {len(paid)} users with an" in " ".join(
+        experiment.notes
+    )
     with pytest.raises(sm.SpecError, match="winsorise cuts amounts of a click log, and no"):
         verdict(rows, winsorise=0.9)
 
@@ -281,22 +286,30 @@ def test_amounts_of_a_user_are_cut_at_a_quantile(name: str, servers: Servers) ->
 @pytest.mark.parametrize("name", engines(["sqlite", "postgres"], now=["sqlite"]))
 def test_databases_come_to_the_same_verdict(name: str, servers: Servers) -> None:
     rows = log_of(300, GAIN, crossed=5)
-    asked = {"guardrails": RAIL, "triggered": "lists_differ", "lists": lists_of(rows)}
-    wanted = verdict(rows, **asked)
+    options = {"guardrails": RAIL, "triggered": "lists_differ", "lists": lists_of(rows)}
+    wanted = verdict(rows, **options)
     with servers.open(name) as engine:
-        there = verdict(rows, Database(engine), **asked)
+        engine_experiment = verdict(rows, Database(engine), **options)
         flagged = verdict(rows, Database(engine), guardrails=RAIL, triggered="differs")
-        assert flagged.metrics == there.metrics
+        assert flagged.metrics == engine_experiment.metrics
         spans = [(row.since_first, row.value) for row in wanted.exposures]
-        assert [row.since_first for row in there.exposures] == [name for name, _ in spans]
-        assert [row.value for row in there.exposures] == pytest.approx([x for _, x in spans])
-    assert (there.verdict, there.n_mixed, there.days) == (wanted.verdict, 5, 10)
-    for row, other in zip(wanted.metrics, there.metrics, strict=True):
+        assert [row.since_first for row in engine_experiment.exposures] == [
+            name for name, _ in spans
+        ]
+        assert [row.value for row in engine_experiment.exposures] == pytest.approx(
+            [x for _, x in spans]
+        )
+    assert (engine_experiment.verdict, engine_experiment.n_mixed, engine_experiment.days) == (
+        wanted.verdict,
+        5,
+        10,
+    )
+    for row, other in zip(wanted.metrics, engine_experiment.metrics, strict=True):
         assert other.relative_low == pytest.approx(row.relative_low, rel=1e-9)
 
 
 @pytest.mark.parametrize(
-    ("asked", "message"),
+    ("options", "message"),
     [
         ({"control": "C"}, "variants must be different and include control"),
         ({"primary": "ndcg@10"}, "unknown online metric 'ndcg@10'"),
@@ -309,9 +322,9 @@ def test_databases_come_to_the_same_verdict(name: str, servers: Servers) -> None
         ({"shares": {"A": 1}}, "shares must name each variant"),
     ],
 )
-def test_an_experiment_that_cannot_be(asked: dict[str, Any], message: str) -> None:
+def test_an_experiment_that_cannot_be(options: dict[str, Any], message: str) -> None:
     with pytest.raises(sm.SpecError, match=message):
-        verdict(log_of(10, SAME), **asked)
+        verdict(log_of(10, SAME), **options)
 
 
 def test_a_variant_that_is_nowhere_is_named() -> None:
@@ -321,8 +334,8 @@ def test_a_variant_that_is_nowhere_is_named() -> None:
     log = {"data": pa.Table.from_pylist(rows), "columns": COLUMNS}
     near = {"variants": ["A", "b"], "control": "b", "primary": "ctr"}
     spec = sm.Spec(clicks={"log": log, "experiment": near}, metrics=["ctr"])
-    told = "clicks.experiment.variants names the system 'b', which no row has; did you mean 'B'?"
-    assert told in sm.validate(spec)[0]
+    message = "clicks.experiment.variants names the system 'b', which no row has; did you mean 'B'?"
+    assert message in sm.validate(spec)[0]
     with pytest.raises(sm.InputError, match="no request of b; unknown system 'b'; did you mean 'B"):
         sm.experiment(spec)
     odd = [row | {"differs": "maybe"} for row in rows]

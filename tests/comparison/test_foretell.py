@@ -38,9 +38,11 @@ def programme(n: int, seed: int = 3) -> list[Any]:
         noise = chance.gauss(0, 0.5)
         rows.append(row(i, "ctr@5", effect + noise, 0.5) | {"covariance": None})
         for metric, r in TRUE_R.items():
-            own = math.sqrt(1 - r * r) * chance.gauss(0, 1)
+            residual = math.sqrt(1 - r * r) * chance.gauss(0, 1)
             error = 0.3 + 0.1 * (i % 3)
-            difference = r * effect + own + error * (0.6 * noise / 0.5 + 0.8 * chance.gauss(0, 1))
+            difference = (
+                r * effect + residual + error * (0.6 * noise / 0.5 + 0.8 * chance.gauss(0, 1))
+            )
             rows.append(row(i, metric, difference, error) | {"covariance": 0.6 * error * 0.5})
     return rows
 
@@ -60,20 +62,20 @@ def test_numbers_are_those_of_a_calculation_by_hand(connection: Any) -> None:
     """Offline the error is 1/2, online it is 1."""
     rows = moved("mrr", [1, -1, 2, -2, 0], 0.5) + moved("ctr@5", [2, -1, 3, -4, 0], 1)
     result = foretold(rows, connection)
-    (found,) = result
-    assert found["correlation"] == pytest.approx(4.25 / math.sqrt(2.5 * 7.5))  # 17/4, 10/4, 30/4
-    assert found["true_correlation"] == 1  # 4.25 / sqrt(2.25 * 6.5) = 1.11
-    assert found["quality"] == 1
-    assert found["sensitivity"] == 0.8  # 1 / 0.5 = 2 > 1.96
-    assert (found["n_both_called"], found["n_agreeing"]) == (3, 3)  # 2, 3 and 4 are called online
+    (mrr,) = result
+    assert mrr["correlation"] == pytest.approx(4.25 / math.sqrt(2.5 * 7.5))  # 17/4, 10/4, 30/4
+    assert mrr["true_correlation"] == 1  # 4.25 / sqrt(2.25 * 6.5) = 1.11
+    assert mrr["quality"] == 1
+    assert mrr["sensitivity"] == 0.8  # 1 / 0.5 = 2 > 1.96
+    assert (mrr["n_both_called"], mrr["n_agreeing"]) == (3, 3)  # 2, 3 and 4 are called online
     assert result.n_online_called == 3
-    assert (result.verdict, found["verdict"]) == ("too few", "too few")
+    assert (result.verdict, mrr["verdict"]) == ("too few", "too few")
     assert result.reason.startswith("Too few experiments to say: 5, and it takes 20")
     rows = moved("mrr", [1, -1, 2, -2, 0], 0.5) + moved("ctr@5", [2, 1, 3, -4, -2], 1)
-    (found,) = foretold(rows, connection)
-    assert found["quality"] == pytest.approx(3.75 / math.sqrt(2.5 * 7.5))  # 15/4; 34/4 - 1
-    assert found["true_correlation"] == pytest.approx(3.75 / math.sqrt(2.25 * 7.5))
-    assert found["expected_agreement"] == pytest.approx(0.5 + math.asin(found["quality"]) / math.pi)
+    (mrr,) = foretold(rows, connection)
+    assert mrr["quality"] == pytest.approx(3.75 / math.sqrt(2.5 * 7.5))  # 15/4; 34/4 - 1
+    assert mrr["true_correlation"] == pytest.approx(3.75 / math.sqrt(2.25 * 7.5))
+    assert mrr["expected_agreement"] == pytest.approx(0.5 + math.asin(mrr["quality"]) / math.pi)
 
 
 def test_numbers_are_those_of_numpy(connection: Any) -> None:
@@ -81,7 +83,7 @@ def test_numbers_are_those_of_numpy(connection: Any) -> None:
     rows = programme(40)
     result = foretold(rows, connection, lower_is_better="abandonment")
     columns = {
-        (name, key): np.array([one[key] or 0 for one in rows if one["metric"] == name])
+        (name, key): np.array([effect[key] or 0 for effect in rows if effect["metric"] == name])
         for name in (*TRUE_R, "ctr@5")
         for key in ("difference", "standard_error", "covariance")
     }
@@ -93,18 +95,20 @@ def test_numbers_are_those_of_numpy(connection: Any) -> None:
         (x_variance, xy), (_, y_variance) = np.cov(x, y)
         covariances[name] = xy - columns[name, "covariance"].mean()
         true_target = y_variance - target_noise
-        found = result[name]
+        estimates = result[name]
         true_variance = x_variance - (error**2).mean()
         for key, variance in (("quality", x_variance), ("true_correlation", true_variance)):
             expected = sign * covariances[name] / np.sqrt(variance * true_target)
-            assert found[key] == pytest.approx(expected, rel=1e-12)
-            assert found[f"{key}_low"] < found[key] < found[f"{key}_high"] <= 1
-        assert found["correlation"] == pytest.approx(sign * np.corrcoef(x, y)[0, 1], rel=1e-12)
+            assert estimates[key] == pytest.approx(expected, rel=1e-12)
+            assert estimates[f"{key}_low"] < estimates[key] < estimates[f"{key}_high"] <= 1
+        assert estimates["correlation"] == pytest.approx(sign * np.corrcoef(x, y)[0, 1], rel=1e-12)
         called = abs(x / error) > statistics.NormalDist().inv_cdf(0.975)
-        assert found["sensitivity"] == called.mean()
+        assert estimates["sensitivity"] == called.mean()
     observed = np.cov([columns[name, "difference"] for name in TRUE_R])
     weights = np.linalg.solve(observed, [*covariances.values()])
-    found_weights = {one["metric"]: one["weight"] for one in result.to_arrow("mixture").to_pylist()}
+    found_weights = {
+        term["metric"]: term["weight"] for term in result.to_arrow("mixture").to_pylist()
+    }
     assert [found_weights[name] for name in TRUE_R] == pytest.approx([*weights], rel=1e-11)
     held_out = []
     stacked = np.array([columns[name, "difference"] for name in TRUE_R])
@@ -130,7 +134,7 @@ def test_it_trusts_what_foretells(connection: Any) -> None:
     assert result.best["metric"] == "ndcg@10"
     assert result["mrr"]["verdict"] in ("close", "behind")
     assert result["abandonment"]["quality"] > 0, "less is better of it"
-    assert sum(one["first_share"] for one in result.to_dicts()[:-1]) == pytest.approx(1)
+    assert sum(estimate["first_share"] for estimate in result.to_dicts()[:-1]) == pytest.approx(1)
     assert result["ndcg@10"]["is_pareto"]
     assert "less is better of abandonment" in str(result)
     assert result.reason.startswith("Trust ndcg@10 for ctr@5: quality 0.8")
@@ -141,7 +145,7 @@ def test_it_trusts_what_foretells(connection: Any) -> None:
     assert again.to_dicts() == result.to_dicts()
     assert foretold(programme(40), connection, seed=2).to_dicts() != result.to_dicts()
     upper = foretold(programme(40), connection, "CTR@5", metrics="NDCG@10,mrr")
-    assert [one["metric"] for one in upper] == ["ndcg@10", "mrr", "(mixture)"]
+    assert [estimate["metric"] for estimate in upper] == ["ndcg@10", "mrr", "(mixture)"]
     flipped = foretold(programme(40), connection, lower_is_better=["ndcg@10"])
     assert flipped["ndcg@10"]["verdict"] == "opposed"
 
@@ -150,11 +154,11 @@ def test_what_says_nothing_has_no_number(connection: Any) -> None:
     """Equal everywhere, no more than noise, a copy of another one, and NULLs."""
     good = programme(24)
     copies = [
-        one
-        | {"metric": "copy", "covariance": 10 * one["covariance"]}
-        | {name: 10 * one[name] for name in ("difference", "standard_error")}
-        for one in good
-        if one["metric"] == "ndcg@10"
+        effect
+        | {"metric": "copy", "covariance": 10 * effect["covariance"]}
+        | {name: 10 * effect[name] for name in ("difference", "standard_error")}
+        for effect in good
+        if effect["metric"] == "ndcg@10"
     ]
     noisy = [row(i, "noisy", 0.01 * (-1) ** i, 1.0) for i in range(24)]
     flat = [row(i, "flat", 0.25, 0.0) for i in range(24)]
@@ -170,15 +174,18 @@ def test_what_says_nothing_has_no_number(connection: Any) -> None:
     assert "2 rows without a difference or a standard error left out: 24 mrr (None" in text
     assert "missing in some experiments: few" in text
     assert "not in the mixture, since others say the same: copy" in text
-    assert [one["metric"] for one in result.to_arrow("mixture").to_pylist()] == [
+    assert [term["metric"] for term in result.to_arrow("mixture").to_pylist()] == [
         *("ndcg@10", "copy", "abandonment", "mrr")
     ]
-    quiet = [one | {"standard_error": 9.0} if one["metric"] == "ctr@5" else one for one in good]
+    quiet = [
+        effect | {"standard_error": 9.0} if effect["metric"] == "ctr@5" else effect
+        for effect in good
+    ]
     result = foretold(quiet, connection)
     assert result.verdict == "no effect"
     assert result.reason.startswith("Nothing to say: over 24 experiments")
     useless = [row(i, "useless", (-1.0) ** i, 0.1) for i in range(24)]
-    online = [one for one in good if one["metric"] == "ctr@5"]
+    online = [effect for effect in good if effect["metric"] == "ctr@5"]
     assert foretold([*online, *useless], connection).verdict == "none"
 
 
@@ -237,10 +244,10 @@ def test_files_of_compare_are_experiments(tmp_path: Path) -> None:
             for q in range(40)
             for item in "abc"
         ]
-        found = sm.compare(
+        comparison = sm.compare(
             pa.Table.from_pylist(lists), labels, "mrr,hit@1", baseline="old", by="country"
         )
-        table = found.to_arrow()
+        table = comparison.to_arrow()
         assert table["standard_error"][0].as_py() > 0
         pyarrow.parquet.write_table(table, folder / f"{number}.parquet")
     command = ("foretell", f"{folder}/*.parquet", "--online", "mrr", "--replicates", "100")
@@ -259,10 +266,10 @@ def test_tables_and_queries_are_read_where_they_are(tmp_path: Path) -> None:
     with duckdb.connect(str(tmp_path / "shop.duckdb")) as shop:
         rows = pa.Table.from_pylist(programme(24))
         shop.execute("create table experiments as from rows")
-    place = ("--online", "ctr@5", "--db", "shop.duckdb", "--replicates", "100")
-    stored = sqlmetrics("foretell", "experiments", *place, "-o", "json", folder=tmp_path).stdout
+    options = ("--online", "ctr@5", "--db", "shop.duckdb", "--replicates", "100")
+    stored = sqlmetrics("foretell", "experiments", *options, "-o", "json", folder=tmp_path).stdout
     query = "select * from experiments where metric <> 'mrr'"
-    chosen = sqlmetrics("foretell", query, *place, "-o", "csv", folder=tmp_path).stdout
+    chosen = sqlmetrics("foretell", query, *options, "-o", "csv", folder=tmp_path).stdout
     assert rows.num_rows
     assert '"metric": "ndcg@10", "verdict": "best"' in stored
     assert "ndcg@10,best" in chosen

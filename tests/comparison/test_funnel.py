@@ -34,16 +34,16 @@ def world(chance: random.Random, *, days: bool) -> tuple[list[Row], list[Row], d
     for system in ("a", "b"):
         for day in ("2026-01-01", "2026-01-02") if days else ("",):
             for query in queries[:-1]:
-                left = chance.sample(items, 8)
+                candidates = chance.sample(items, 8)
                 for stage in STAGES:
                     if chance.random() < 0.15:
                         continue  # no list here, and perhaps one behind it
-                    for item in {*left[: chance.randint(1, 8)], *chance.sample(items, 1)}:
+                    for item in {*candidates[: chance.randint(1, 8)], *chance.sample(items, 1)}:
                         row = {"system": system, "stage": stage, "query_id": query}
                         row |= {"item_id": item, "score": chance.choice([0.5, 1.0, 2.0])}
                         row |= {"country": countries[query]} | ({"ds": day} if days else {})
                         rankings.append(row)
-                    left = left[: len(left) // 2 + 1]
+                    candidates = candidates[: len(candidates) // 2 + 1]
     labels = [
         {"query_id": query, "item_id": item, "grade": chance.choice([0, 0, 1, 2, 3])}
         for query in queries[1:]
@@ -55,11 +55,11 @@ def world(chance: random.Random, *, days: bool) -> tuple[list[Row], list[Row], d
 def ndcg(listed: Sequence[Row], grades: Mapping[str, int], k: int) -> float | None:
     """NDCG@k of the house: exponential gains, ties by id."""
     in_order = sorted(listed, key=lambda row: (-row["score"], row["item_id"]))
-    shown = [grades.get(row["item_id"], 0) for row in in_order[:k]]
+    top = [grades.get(row["item_id"], 0) for row in in_order[:k]]
     best = sorted(grades.values(), reverse=True)[:k]
     dcg, ideal = (
-        fsum((2**grade - 1) / log2(rank + 2) for rank, grade in enumerate(one))
-        for one in (shown, best)
+        fsum((2**grade - 1) / log2(rank + 2) for rank, grade in enumerate(ranked))
+        for ranked in (top, best)
     )
     return dcg / ideal if ideal else None
 
@@ -91,40 +91,45 @@ def by_hand(
     searched = {(day, query) for _, day, query, _ in lists}
     dated = "ds" in rankings[0]
     pairs = [(d, q) for d, q in searched if q in grades] if dated else [(None, q) for q in grades]
-    found: dict[tuple[Any, ...], list[Row]] = defaultdict(list)
+    rows_by_key: dict[tuple[Any, ...], list[Row]] = defaultdict(list)
     for system in {row["system"] for row in rankings}:
         for day, query in pairs:
-            own = [lists.get((system, day, query, stage), []) for stage in stages]
-            if drop and not any(own):
+            stage_lists = [lists.get((system, day, query, stage), []) for stage in stages]
+            if drop and not any(stage_lists):
                 continue
             country = countries[query] if (day, query) in searched else "(unknown)"
-            for stage, told in zip(stages, told_of(own, grades[query], rel, drop), strict=True):
+            for stage, outcome in zip(
+                stages, outcomes_of(stage_lists, grades[query], rel, drop), strict=True
+            ):
                 for segment in (("all", "all"), ("country", country)):
-                    found[system, *segment, stage].append(told | {"w": weights.get(query, 1.0)})
-    return {key: added(rows) for key, rows in found.items()}
+                    rows_by_key[system, *segment, stage].append(
+                        outcome | {"w": weights.get(query, 1.0)}
+                    )
+    return {key: added(rows) for key, rows in rows_by_key.items()}
 
 
-def told_of(
-    own: Sequence[Sequence[Row]], grades: Mapping[str, int], rel: int, drop: bool
+def outcomes_of(
+    stage_lists: Sequence[Sequence[Row]], grades: Mapping[str, int], rel: int, drop: bool
 ) -> Iterator[Row]:
     """What becomes of one query at each stage."""
     relevant = {item for item, grade in grades.items() if grade >= rel}
-    sets = [{row["item_id"] for row in one} & relevant for one in own]
+    sets = [{row["item_id"] for row in stage_list} & relevant for stage_list in stage_lists]
     last = {
-        item: max(i for i, one in enumerate(sets) if item in one) for item in set().union(*sets)
+        item: max(i for i, retrieved in enumerate(sets) if item in retrieved)
+        for item in set().union(*sets)
     }
-    for i, (listed, there) in enumerate(zip(own, sets, strict=True)):
+    for i, (listed, retrieved) in enumerate(zip(stage_lists, sets, strict=True)):
         before = sets[i - 1] if i else None
         lost = relevant - last.keys() if i == 0 else {x for x, at in last.items() if at == i - 1}
         yield {
             "n_missing": not listed,
             "n_items": len(listed),
             "n_relevant": len(relevant),
-            "n_found": len(there),
-            "n_kept": len(there & before) if before is not None else None,
+            "n_found": len(retrieved),
+            "n_kept": len(retrieved & before) if before is not None else None,
             "n_lost": len(lost),
-            "recall": len(there) / len(relevant) if relevant else None,
-            "retention": len(there & before) / len(before) if before else None,
+            "recall": len(retrieved) / len(relevant) if relevant else None,
+            "retention": len(retrieved & before) / len(before) if before else None,
             "ndcg_at_2": None if drop and not listed else ndcg(listed, grades, 2),
         }
 
@@ -134,9 +139,11 @@ def added(rows: Sequence[Row]) -> Row:
     total = {name: sum(row[name] or 0 for row in rows) for name in (*COUNTS[1:], "n_items")}
     means = {}
     for name in ("recall", "retention", "ndcg_at_2"):
-        there = [(row[name], row["w"]) for row in rows if row[name] is not None]
-        whole = fsum(weight for _, weight in there)
-        means[name] = fsum(value * weight for value, weight in there) / whole if there else None
+        weighted = [(row[name], row["w"]) for row in rows if row[name] is not None]
+        total_weight = fsum(weight for _, weight in weighted)
+        means[name] = (
+            fsum(value * weight for value, weight in weighted) / total_weight if weighted else None
+        )
     n_lists = len(rows) - total["n_missing"]
     if rows[0]["n_kept"] is None:
         total["n_kept"] = None
@@ -149,10 +156,10 @@ def added(rows: Sequence[Row]) -> Row:
     }
 
 
-def check(found: sm.Funnel, wanted: Mapping[tuple[Any, ...], Row]) -> None:
+def check(funnel: sm.Funnel, wanted: Mapping[tuple[Any, ...], Row]) -> None:
     rows = {
         (row["system"], row["segment_name"], row["segment_value"], row["stage"]): row
-        for row in found
+        for row in funnel
     }
     assert rows.keys() == wanted.keys()
     for key, row in rows.items():
@@ -162,37 +169,37 @@ def check(found: sm.Funnel, wanted: Mapping[tuple[Any, ...], Row]) -> None:
             value = wanted[key][name]
             near = value if value is None else pytest.approx(value, rel=1e-12, abs=1e-12)
             assert row[name] == near, (key, name)
-    for place in {key[:3] for key in rows}:
-        own = [row for key, row in rows.items() if key[:3] == place]
-        last = max(own, key=lambda row: row["stage_number"])
-        assert sum(row["n_lost"] for row in own) + last["n_found"] == last["n_relevant"]
+    for group in {key[:3] for key in rows}:
+        group_rows = [row for key, row in rows.items() if key[:3] == group]
+        last = max(group_rows, key=lambda row: row["stage_number"])
+        assert sum(row["n_lost"] for row in group_rows) + last["n_found"] == last["n_relevant"]
 
 
 @pytest.mark.parametrize("seed", first(2, range(12)))
 def test_each_stage_loses_what_plain_python_says(seed: int) -> None:
     chance = random.Random(seed)
     rankings, labels, countries = world(chance, days=seed % 2 == 1)
-    asked: dict[str, Any] = {"order": STAGES, "by": "country"}
-    asked |= {"date": "ds"} if seed % 2 else {}
+    options: dict[str, Any] = {"order": STAGES, "by": "country"}
+    options |= {"date": "ds"} if seed % 2 else {}
     drop, rel = seed % 3 == 2, 1 + seed % 4 // 2
     weights: dict[str, float] = {}
     if seed % 4 == 1:
         weights = {query: float(chance.randint(1, 5)) for query in countries}
         rankings = [row | {"traffic": weights[row["query_id"]]} for row in rankings]
         labels = [row for row in labels if row["query_id"] in {r["query_id"] for r in rankings}]
-        asked["weight"] = "traffic"
-    found = sm.funnel(
+        options["weight"] = "traffic"
+    funnel = sm.funnel(
         pa.Table.from_pylist(rankings),
         pa.Table.from_pylist(labels),
         "ndcg@2",
         rel=rel,
-        **asked,
+        **options,
         **({"missing": "drop"} if drop else {}),
     )
     wanted = by_hand(rankings, labels, countries, drop=drop, rel=rel, weights=weights)
-    check(found, wanted)
+    check(funnel, wanted)
     if seed == 2:
-        two = sm.funnel(rankings, labels, "ndcg@2", **{**asked, "order": STAGES[::2]})
+        two = sm.funnel(rankings, labels, "ndcg@2", **{**options, "order": STAGES[::2]})
         check(two, by_hand(rankings, labels, countries, stages=STAGES[::2]))
         assert "these stages are not in the order and are left out: pre-rank" in two.notes
 
@@ -203,7 +210,7 @@ def test_databases_say_the_same(name: str, servers: Servers) -> None:
     rankings, labels, countries = world(random.Random(9), days=True)
     with servers.open(name) as engine:
         database = Database(engine)
-        found = sm.funnel(
+        funnel = sm.funnel(
             pa.Table.from_pylist(rankings),
             pa.Table.from_pylist(labels),
             "ndcg@2",
@@ -212,7 +219,7 @@ def test_databases_say_the_same(name: str, servers: Servers) -> None:
             date="ds",
             connection=database,
         )
-    check(found, by_hand(rankings, labels, countries))
+    check(funnel, by_hand(rankings, labels, countries))
 
 
 def lists(sizes: Mapping[str, int]) -> list[Row]:
@@ -237,16 +244,16 @@ TRUTH = [
 @by_turns(0.9)
 def test_tables_side_by_side_are_one_table_with_stages(tmp_path: Path) -> None:
     rankings = lists(SIZES)
-    one = sm.funnel(rankings, TRUTH, rank="rank")
-    assert [(row["stage"], row["n_lost"], row["recall"]) for row in one] == [
+    stacked = sm.funnel(rankings, TRUTH, rank="rank")
+    assert [(row["stage"], row["n_lost"], row["recall"]) for row in stacked] == [
         ("recall", 10, 0.75),
         ("rank", 20, 0.25),
         ("page", 0, 0.25),
     ]
-    assert one.sentences == (
+    assert stacked.sentences == (
         "most are lost at rank: 20 items (50.0 %); page has 10 of 40 relevant items (25.0 %)",
     )
-    assert "without a label: recall 20.0, rank 8.0, page 2.0; set another" in one.notes[0]
+    assert "without a label: recall 20.0, rank 8.0, page 2.0; set another" in stacked.notes[0]
     pq.write_table(pa.Table.from_pylist(TRUTH), tmp_path / "labels.parquet")
     parts = {}
     for stage in ("recall", "rank", "page"):
@@ -254,10 +261,10 @@ def test_tables_side_by_side_are_one_table_with_stages(tmp_path: Path) -> None:
         parts[stage] = pa.Table.from_pylist(rows).drop_columns(["stage"])
         pq.write_table(parts[stage], tmp_path / f"{stage}.parquet")
     apart = sm.funnel(parts, TRUTH, rank="rank")
-    for row, other in zip(apart, one, strict=True):
+    for row, other in zip(apart, stacked, strict=True):
         assert row == pytest.approx(other | {"system": "prod"}, rel=1e-12)
-    told = [f"--stage={stage}={stage}.parquet" for stage in parts]
-    line = ("funnel", *told, "labels.parquet", "--rank", "rank")
+    options = [f"--stage={stage}={stage}.parquet" for stage in parts]
+    line = ("funnel", *options, "labels.parquet", "--rank", "rank")
     assert sqlmetrics(*line, folder=tmp_path).stdout == f"{apart!r}\n"
     assert max(map(len, repr(apart).splitlines())) <= 80
 
@@ -269,8 +276,8 @@ def test_the_tags_of_trec_runs_are_no_systems(tmp_path: Path) -> None:
         (tmp_path / f"{name}.run").write_text(text)
     (tmp_path / "qrels.txt").write_text("q1 0 a 1\nq1 0 b 1\n")
     paths = {name: str(tmp_path / f"{name}.run") for name in runs}
-    found = sm.funnel(paths, str(tmp_path / "qrels.txt"))
-    assert [row["n_lost"] for row in found] == [0, 1]
+    funnel = sm.funnel(paths, str(tmp_path / "qrels.txt"))
+    assert [row["n_lost"] for row in funnel] == [0, 1]
 
 
 def test_a_spec_has_its_own_metrics_days_are_a_segment_and_depth_cuts_lists(tmp_path: Path) -> None:
@@ -282,22 +289,22 @@ def test_a_spec_has_its_own_metrics_days_are_a_segment_and_depth_cuts_lists(tmp_
         "labels: {file: labels.parquet}\n"
         "metrics: [mrr, auc, num_rel]\nby: [ds]\nconventions: {depth: 10}\n"
     )
-    found = sm.funnel(sm.Spec.read(tmp_path / "spec.yml"), end="2026-01-02")
-    (whole, day) = found.rows[:3], found.rows[3:]
+    funnel = sm.funnel(sm.Spec.read(tmp_path / "spec.yml"), end="2026-01-02")
+    (overall, day) = funnel.rows[:3], funnel.rows[3:]
     assert [row["segment_value"] for row in day] == ["2026-01-01"] * 3
-    assert [row["n_lost"] for row in whole] == [row["n_lost"] for row in day] == [20, 10, 0]
-    assert [row["list_size"] for row in whole] == [10, 8, 2]
-    assert [row["mrr"] for row in whole] == [0.5, 0.5, 0.5]
-    assert sum("is left out: it is" in note for note in found.notes) == 2
-    assert r"\begin{tabular}{llrrrrrr}" in found.latex()
-    assert "| spec, ds=2026-01-01 | recall | 10.0 |" in found.markdown()
+    assert [row["n_lost"] for row in overall] == [row["n_lost"] for row in day] == [20, 10, 0]
+    assert [row["list_size"] for row in overall] == [10, 8, 2]
+    assert [row["mrr"] for row in overall] == [0.5, 0.5, 0.5]
+    assert sum("is left out: it is" in note for note in funnel.notes) == 2
+    assert r"\begin{tabular}{llrrrrrr}" in funnel.latex()
+    assert "| spec, ds=2026-01-01 | recall | 10.0 |" in funnel.markdown()
 
 
 @by_turns(1)
 def test_a_border_of_scores_cuts_the_lists_of_all_stages() -> None:
     rows = [{**row, "score": -row.pop("rank")} for row in map(dict, lists(SIZES))]
-    given = {"metrics": ["mrr"], "missing": "zero"}
-    cut, by_rank = (sm.funnel(rows, TRUTH, **given, **one) for one in CUTS)
+    options = {"metrics": ["mrr"], "missing": "zero"}
+    cut, by_rank = (sm.funnel(rows, TRUTH, **options, **limit) for limit in CUTS)
     assert cut.rows == by_rank.rows
     assert [row["list_size"] for row in cut] == [10, 8, 2]
 
@@ -308,14 +315,14 @@ CUTS: list[Row] = [{"min_score": -10}, {"depth": 10}]
 
 def test_what_enters_late_is_told() -> None:
     late = [row for row in lists(SIZES) if row["stage"] != "rank" or row["item_id"] != "i1"]
-    found = sm.funnel([row | {"score": -row["rank"]} for row in late], TRUTH)
-    assert [row["n_lost"] for row in found] == [10, 20, 0]
-    assert found.rows[-1]["retention"] is None
-    assert any("10 relevant items of page were not in the stage before" in n for n in found.notes)
+    funnel = sm.funnel([row | {"score": -row["rank"]} for row in late], TRUTH)
+    assert [row["n_lost"] for row in funnel] == [10, 20, 0]
+    assert funnel.rows[-1]["retention"] is None
+    assert any("10 relevant items of page were not in the stage before" in n for n in funnel.notes)
 
 
 @pytest.mark.parametrize(
-    ("asked", "what"),
+    ("options", "message"),
     [
         ({"stage": "stge"}, "unknown column 'stge'"),
         ({"stage": "query_id"}, "'query_id' is the query (used as the stage of a row"),
@@ -332,10 +339,10 @@ def test_what_enters_late_is_told() -> None:
         ),
     ],
 )
-def test_what_is_no_funnel_is_refused(asked: Row, what: str) -> None:
+def test_what_is_no_funnel_is_refused(options: Row, message: str) -> None:
     with pytest.raises(sm.SqlmetricsError) as failure:
-        sm.funnel(lists(SIZES), TRUTH, rank="rank", **asked)
-    assert what in str(failure.value)
+        sm.funnel(lists(SIZES), TRUTH, rank="rank", **options)
+    assert message in str(failure.value)
 
 
 def test_stages_of_one_size_and_rows_of_none_are_refused() -> None:
@@ -368,14 +375,18 @@ def test_each_source_finds_what_plain_python_says(name: str, servers: Servers) -
     grades = graded(truth)
     wanted: dict[str, Row] = {}
     for source in (*names, "all sources"):
-        told = [one_source(source, rows, query, own) for query, own in grades.items()]
-        wanted[source] = {key: fsum(one[key] for one in told) for key in told[0]}
+        query_rows = [
+            one_source(source, rows, query, query_grades) for query, query_grades in grades.items()
+        ]
+        wanted[source] = {
+            key: fsum(query_row[key] for query_row in query_rows) for key in query_rows[0]
+        }
     with servers.open(name) as engine:
         texts = [row | {"found_by": "|".join(row["found_by"])} for row in rows]
         engine.load("lists", pa.Table.from_pylist(texts))
         read = "string_to_array(nullif(found_by, ''), '|') as sources"
         database = Database(engine)
-        found = sm.funnel(
+        funnel = sm.funnel(
             f"select query_id, item_id, score, {read} from lists",
             truth,
             "ndcg@2",
@@ -383,20 +394,20 @@ def test_each_source_finds_what_plain_python_says(name: str, servers: Servers) -
             connection=database,
             no_relevant="zero",
         )
-    assert [row["source"] for row in found][-1] == "all sources"
-    for row in found:
-        own = wanted[row["source"]]
-        assert (row["n_found"], row["n_unique"]) == (own["found"], own["unique"])
-        assert row["n_missing"] == own["missing"]
+    assert [row["source"] for row in funnel][-1] == "all sources"
+    for row in funnel:
+        expected = wanted[row["source"]]
+        assert (row["n_found"], row["n_unique"]) == (expected["found"], expected["unique"])
+        assert row["n_missing"] == expected["missing"]
         means = [row["recall"], row["unique_recall"], row["ndcg_at_2"]]
-        there = [own[key] / len(grades) for key in ("recall", "alone", "ndcg")]
-        assert means == pytest.approx(there, rel=1e-12)
-        assert row["list_size"] == own["items"] / (len(grades) - own["missing"])
-    *each, every = found.rows
-    assert sum(row["n_unique"] for row in each) == every["n_unique"]
-    assert found.to_arrow().column_names[-1] == "ndcg_at_2"
-    assert "together they find" in repr(found)
-    assert "no source alone has any" not in repr(found)
+        expected_means = [expected[key] / len(grades) for key in ("recall", "alone", "ndcg")]
+        assert means == pytest.approx(expected_means, rel=1e-12)
+        assert row["list_size"] == expected["items"] / (len(grades) - expected["missing"])
+    *sources, all_sources = funnel.rows
+    assert sum(row["n_unique"] for row in sources) == all_sources["n_unique"]
+    assert funnel.to_arrow().column_names[-1] == "ndcg_at_2"
+    assert "together they find" in repr(funnel)
+    assert "no source alone has any" not in repr(funnel)
 
 
 def one_source(source: str, rows: Sequence[Row], query: str, grades: Mapping[str, int]) -> Row:
@@ -404,13 +415,13 @@ def one_source(source: str, rows: Sequence[Row], query: str, grades: Mapping[str
     mine = [row for row in rows if row["query_id"] == query]
     listed = [row for row in mine if source in (*row["found_by"], "all sources")]
     relevant = {item for item, grade in grades.items() if grade >= 1}
-    there = [row for row in listed if row["item_id"] in relevant]
-    unique = sum(len(row["found_by"]) == 1 for row in there)
+    retrieved = [row for row in listed if row["item_id"] in relevant]
+    unique = sum(len(row["found_by"]) == 1 for row in retrieved)
     share = max(1, len(relevant))
     return {
-        "found": len(there),
+        "found": len(retrieved),
         "unique": unique,
-        "recall": len(there) / share,
+        "recall": len(retrieved) / share,
         "alone": unique / share,
         "ndcg": ndcg(listed, grades, 2) or 0.0,
         "items": len(listed),

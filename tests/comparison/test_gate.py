@@ -52,9 +52,9 @@ def test_the_exit_code(tmp_path: Path, systems: str, fail_on: str, code: int) ->
     world(tmp_path)
     files = [f"{name}.run" for name in systems.split()]
     line = ["compare", *files, "qrels.txt", "-m", "mrr", "--fail-on", fail_on]
-    done = sqlmetrics(*line, "-q", folder=tmp_path, expect=code)
-    assert done.stdout, "the tables are printed in any case"
-    failed = [row for row in done.stderr.splitlines() if row.startswith("failed: ")]
+    completed = sqlmetrics(*line, "-q", folder=tmp_path, expect=code)
+    assert completed.stdout, "the tables are printed in any case"
+    failed = [row for row in completed.stderr.splitlines() if row.startswith("failed: ")]
     assert len(failed) == code
 
 
@@ -64,13 +64,13 @@ def test_the_text_of_a_gate(tmp_path: Path) -> None:
     world(tmp_path)
     line = ["compare", "base.run", "cand.run", "qrels.txt", "-m", "mrr,recall@2", "-q"]
     line += ["--queries", "queries.csv", "--fail-on", "worse"]
-    done = sqlmetrics(*line, "-o", "json", folder=tmp_path, expect=1)
-    row = next(row for row in json.loads(done.stdout) if row["metric"] == "mrr")
+    completed = sqlmetrics(*line, "-o", "json", folder=tmp_path, expect=1)
+    row = next(row for row in json.loads(completed.stdout) if row["metric"] == "mrr")
     scale = 100 / row["baseline_value"]
     lost = sm.evaluate(tmp_path / "cand.run", tmp_path / "qrels.txt", ["mrr"]).per_query()
     worst = sorted(zip(lost["mrr"].to_pylist(), lost["query_id"].to_pylist(), strict=True))[:3]
     moves = ", ".join(f"'shoe {int(name[1:])}' 1.0000 to {mrr:.4f}" for mrr, name in worst)
-    assert done.stderr.splitlines()[:2] == [
+    assert completed.stderr.splitlines()[:2] == [
         f"failed: mrr of cand is {row['value']:.4f}, compared with 1.0000 of base, "
         f"{row['difference'] * scale:+.1f} % ({100 * row['ci_level']:.4g} % interval "
         f"{row['ci_low'] * scale:+.1f} to {row['ci_high'] * scale:+.1f} %), p < 0.001, "
@@ -78,9 +78,11 @@ def test_the_text_of_a_gate(tmp_path: Path) -> None:
         f"  lost most: {moves}",
     ]
     as_json = sqlmetrics(*line, "--errors", "json", folder=tmp_path, expect=1)
-    told = json.loads(as_json.stderr)
-    assert (told["error"], told["exit_code"]) == ("CheckError", 1)
-    assert f"failed: {told['problems'][0]['problem']}" == "\n".join(done.stderr.splitlines()[:2])
+    document = json.loads(as_json.stderr)
+    assert (document["error"], document["exit_code"]) == ("CheckError", 1)
+    assert f"failed: {document['problems'][0]['problem']}" == "\n".join(
+        completed.stderr.splitlines()[:2]
+    )
     unpaired = [*line[:6], "--unpaired", "--fail-on", "worse"]
     assert "lost most" not in sqlmetrics(*unpaired, folder=tmp_path, expect=1).stderr
 
@@ -135,7 +137,7 @@ def test_a_gate_of_a_spec_names_it(tmp_path: Path) -> None:
         "queries: {file: queries.csv, columns: {query: query_id, text: text}}\n"
     )
     line = ["compare", "search.yml", "--systems", "base,cand", "--fail-on", "worse"]
-    done = sqlmetrics(*line, folder=tmp_path, expect=1)
-    assert "failed: search: mrr of cand is 0." in done.stderr
-    assert "lost most: 'shoe " in done.stderr
-    assert "1970" not in done.stdout + done.stderr
+    completed = sqlmetrics(*line, folder=tmp_path, expect=1)
+    assert "failed: search: mrr of cand is 0." in completed.stderr
+    assert "lost most: 'shoe " in completed.stderr
+    assert "1970" not in completed.stdout + completed.stderr

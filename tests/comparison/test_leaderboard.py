@@ -120,7 +120,7 @@ def test_other_tests_and_corrections_are_those_of_scipy_and_statsmodels() -> Non
                 peer(*([values[pair[side]][t] for t in values["s0"]] for side in sides))
                 for pair in pairs
             ]
-            p_values = [found.pvalue for found in expected]
+            p_values = [outcome.pvalue for outcome in expected]
             assert [p["p_value"] for p in pairs] == pytest.approx(p_values, abs=1e-9)
             adjusted = multitest.multipletests(p_values, method=name)[1]
             assert [p["p_adjusted"] for p in pairs] == pytest.approx(list(adjusted), abs=1e-9)
@@ -149,15 +149,19 @@ def test_the_studentized_range_is_scipy_s() -> None:
 @by_turns(1.8)
 def test_rows_say_what_the_evaluation_and_the_pairs_say() -> None:
     rankings, labels = world()
-    asked = [*METRICS, "first_rank", "num_rel_ret"]
+    metrics = [*METRICS, "first_rank", "num_rel_ret"]
     formula = sm.leaderboard(rankings, labels, "north = mrr + P_3", preset="trec_eval")
     assert formula.headings == {"north": "north"}
-    board = sm.leaderboard(rankings, labels, asked, preset="trec_eval", baseline="s3")
+    board = sm.leaderboard(rankings, labels, metrics, preset="trec_eval", baseline="s3")
     result = sm.evaluate(
-        rankings, labels, [*asked, "num_judged@3", "num_ret@3"], system="system", preset="trec_eval"
+        rankings,
+        labels,
+        [*metrics, "num_judged@3", "num_ret@3"],
+        system="system",
+        preset="trec_eval",
     )
     value_by_key = {(r["metric"], r["k"], r["system"]): r["value"] for r in result.to_dicts()}
-    assert [*board.headings.values()] == asked
+    assert [*board.headings.values()] == metrics
     for metric in board.headings:
         rows = [row for row in board if row["metric"] == metric]
         name, _, k = metric.partition("@")
@@ -358,9 +362,9 @@ def test_pictures_are_of_the_rows_and_replace_only_their_own(tmp_path: Path) -> 
     board = sm.leaderboard(*world(3, 70), "mrr", pool_depth=2)
     for name, n in (("rows", 3), ("topics", 60), ("contributions", 3)):
         file = board.save_plot(name, tmp_path / f"{name}.json")
-        drawn = json.loads(file.read_text())
-        assert len(drawn["data"]["values"]) == n
-        title = drawn["layer"][0]["encoding"]["x"]["title"]
+        chart = json.loads(file.read_text())
+        assert len(chart["data"]["values"]) == n
+        title = chart["layer"][0]["encoding"]["x"]["title"]
         assert ("the 60 of 70 that divide the systems most" in title) == (name == "topics")
         assert board.save_plot(name, tmp_path / f"{name}.svg").read_text().startswith("<svg")
     ranked = json.loads((tmp_path / "rows.json").read_text())["data"]["values"]
@@ -445,11 +449,11 @@ def test_orders_and_verdicts_of_metrics_and_labels_are_those_of_rows_and_pairs()
 
     rankings, labels = world()
     changed = [row | {"grade": row["grade"] * (row["item_id"] > 1)} for row in labels.to_pylist()]
-    others = pa.Table.from_pylist([row for row in changed if row["query_id"] != "t3"])
-    arguments: dict[str, Any] = {"other_labels": others, "replicates": 100}
+    other_labels = pa.Table.from_pylist([row for row in changed if row["query_id"] != "t3"])
+    arguments: dict[str, Any] = {"other_labels": other_labels, "replicates": 100}
     metrics = ["ndcg@5", "first_rank"]
     first = sm.leaderboard(rankings, labels, metrics, test="t", **arguments)
-    other = sm.leaderboard(rankings, others, metrics, test="t")
+    other = sm.leaderboard(rankings, other_labels, metrics, test="t")
 
     def means(board: sm.Leaderboard, metric: str) -> list[float]:
         sign = -1 if metric == "first_rank" else 1
@@ -489,7 +493,7 @@ def test_orders_and_verdicts_of_metrics_and_labels_are_those_of_rows_and_pairs()
         assert row["discriminative_power"] == sum(is_different) / 10
     values = {
         name: values_of(rankings, table, "ndcg@5")
-        for name, table in (("labels", labels), ("others", others))
+        for name, table in (("labels", labels), ("others", other_labels))
     }
     taus = []
     topics = [*dict.fromkeys(t for of in values.values() for t in of["s0"])]
@@ -534,7 +538,7 @@ def test_labels_of_another_year_have_their_own_topics_and_a_spec_its_own_labels(
 def test_a_system_without_its_team_s_items_is_its_evaluation_by_the_other_labels() -> None:
     chance = random.Random(1)
     grades = {(q, i): chance.choice((0, 0, 1, 2)) for q in range(5) for i in range(20)}
-    shown = {
+    lists = {
         (system, q): chance.sample(range(20), 8)
         for system in ("a:1", "a:2", "b's")
         for q in range(5)
@@ -543,7 +547,7 @@ def test_a_system_without_its_team_s_items_is_its_evaluation_by_the_other_labels
     rankings = pa.Table.from_pylist(
         [
             {"system": system, "query_id": f"1:{q}", "item_id": i, "score": -(rank // 2)}
-            for (system, q), items in shown.items()
+            for (system, q), items in lists.items()
             for rank, i in enumerate(items)
         ]
     )
@@ -554,7 +558,7 @@ def test_a_system_without_its_team_s_items_is_its_evaluation_by_the_other_labels
         board = sm.leaderboard(*tables, pool_depth=4, team=pattern, ties="input_order")
         items = board.to_arrow("contributed_items").to_pylist()
         pool: dict[tuple[str, int], set[str]] = {}
-        for (system, q), ids in shown.items():
+        for (system, q), ids in lists.items():
             for i in ids[:4]:
                 pool.setdefault((f"1:{q}", i), set()).add(system[0] if pattern else system)
         alone = {key: min(teams) for key, teams in pool.items() if len(teams) == 1}
@@ -596,17 +600,17 @@ def test_a_system_without_its_team_s_items_is_its_evaluation_by_the_other_labels
 @by_turns(1)
 def test_contributions_are_the_same_numbers_in_sqlite(tmp_path: Path) -> None:
     rankings, labels = world(3, 8)
-    place = tmp_path / "track.sqlite"
-    with closing(sqlite3.connect(place)) as database:
+    path = tmp_path / "track.sqlite"
+    with closing(sqlite3.connect(path)) as database:
         for name, table in (("rankings", rankings), ("labels", labels)):
             database.execute(f"create table {name} ({', '.join(table.column_names)})")
             marks = ", ".join("?" * table.num_columns)
             rows = [tuple(row.values()) for row in table.to_pylist()]
             database.executemany(f"insert into {name} values ({marks})", rows)
         database.commit()
-    asked: dict[str, Any] = {"metrics": ["ap", "ndcg@5"], "pool_depth": 2, "team": "[01]|2"}
-    expected = sm.leaderboard(rankings, labels, **asked).to_arrow("contributions").to_pylist()
-    board = sm.leaderboard("rankings", "labels", connection=f"sqlite:///{place}", **asked)
+    options: dict[str, Any] = {"metrics": ["ap", "ndcg@5"], "pool_depth": 2, "team": "[01]|2"}
+    expected = sm.leaderboard(rankings, labels, **options).to_arrow("contributions").to_pylist()
+    board = sm.leaderboard("rankings", "labels", connection=f"sqlite:///{path}", **options)
     rows = board.to_arrow("contributions").to_pylist()
     assert any(row["n_labelled"] for row in rows)
     for row, other in zip(rows, expected, strict=True):

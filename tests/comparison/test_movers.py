@@ -25,7 +25,7 @@ ITEMS = pa.Table.from_pylist([{"item_id": f"i{j}", "title": f"Schuh {j} ü"} for
 QUERIES = pa.Table.from_pylist(
     [{"query_id": f"q{i}", "text": f"shoe {i}", "traffic": float(1 + i % 7)} for i in range(N)]
 )
-OTHERS = ["sqlite", "postgres", "chdb", "spark"]
+OTHER_ENGINES = ["sqlite", "postgres", "chdb", "spark"]
 
 
 def world(*, dated: bool) -> tuple[pa.Table, pa.Table]:
@@ -44,12 +44,18 @@ def world(*, dated: bool) -> tuple[pa.Table, pa.Table]:
     return pa.Table.from_pylist(rankings), pa.Table.from_pylist(labels)
 
 
-def compared(*, dated: bool, count: int | str = 6, **asked: Any) -> sm.Comparison:
+def compared(*, dated: bool, count: int | str = 6, **overrides: Any) -> sm.Comparison:
     rankings, labels = world(dated=dated)
-    given = {"baseline": "old", "queries": QUERIES, "items": ITEMS, "weight": "traffic", **asked}
+    options = {
+        "baseline": "old",
+        "queries": QUERIES,
+        "items": ITEMS,
+        "weight": "traffic",
+        **overrides,
+    }
     if dated:
-        given["date"] = "ds"
-    return sm.compare(rankings, labels, ["ndcg@5"], movers=count, **given)
+        options["date"] = "ds"
+    return sm.compare(rankings, labels, ["ndcg@5"], movers=count, **options)
 
 
 def lists_of(rows: list[dict[str, Any]]) -> dict[tuple[Any, ...], list[str]]:
@@ -57,13 +63,13 @@ def lists_of(rows: list[dict[str, Any]]) -> dict[tuple[Any, ...], list[str]]:
     for row in rows:
         lists.setdefault((row["query_id"], row.get("ds"), row["system"]), []).append(row)
     return {
-        key: [one["item_id"] for one in sorted(items, key=lambda one: -one["score"])]
+        key: [item["item_id"] for item in sorted(items, key=lambda item: -item["score"])]
         for key, items in lists.items()
     }
 
 
 def dcg(grades: list[float]) -> float:
-    return sum((2**grade - 1) / log2(place + 2) for place, grade in enumerate(grades[:5]))
+    return sum((2**grade - 1) / log2(position + 2) for position, grade in enumerate(grades[:5]))
 
 
 def by_hand(*, dated: bool) -> list[tuple[str, float, float, float, bool]]:
@@ -76,11 +82,11 @@ def by_hand(*, dated: bool) -> list[tuple[str, float, float, float, bool]]:
     moves: dict[str, list[float]] = {}
     for (query, day, system), items in lists.items():
         if system == "new":
-            own = grades[query]
-            best = dcg(sorted(own.values(), reverse=True))
+            query_grades = grades[query]
+            best = dcg(sorted(query_grades.values(), reverse=True))
             new, old = (
-                dcg([own.get(item, 0.0) for item in one]) / best
-                for one in (items, lists[query, day, "old"])
+                dcg([query_grades.get(item, 0.0) for item in listed]) / best
+                for listed in (items, lists[query, day, "old"])
             )
             moves.setdefault(query, []).append(new - old)
     traffic = dict(zip(*QUERIES.select(["query_id", "traffic"]).to_pydict().values(), strict=True))
@@ -95,24 +101,26 @@ def by_hand(*, dated: bool) -> list[tuple[str, float, float, float, bool]]:
     kept = between / (between + noise / n)
     assert 0 < kept < 1
     reach = student.critical(0.95, N - 1) * sqrt(noise / n)
-    found = []
-    for query, own in mean.items():
-        shrunk = kept * own
-        found.append((query, float(own), shrunk, n * traffic[query], bool(abs(own) <= reach)))
-    return sorted((one for one in found if one[1]), key=lambda one: -abs(one[2] * one[3]))
+    estimates = []
+    for query, difference in mean.items():
+        shrunk = kept * difference
+        estimates.append(
+            (query, float(difference), shrunk, n * traffic[query], bool(abs(difference) <= reach))
+        )
+    return sorted((move for move in estimates if move[1]), key=lambda move: -abs(move[2] * move[3]))
 
 
 @pytest.mark.parametrize("dated", [False, long(True)])
 def test_the_movers_are_those_of_plain_python(dated: bool) -> None:
     by_impact = by_hand(dated=dated)
-    expected = sorted(by_impact, key=lambda one: one[1] > 0)
-    found = compared(dated=dated, count=N).movers
-    assert [row["moved"] for row in found] == [
-        "gained" if one[1] > 0 else "lost" for one in expected
+    expected = sorted(by_impact, key=lambda move: move[1] > 0)
+    movers = compared(dated=dated, count=N).movers
+    assert [row["moved"] for row in movers] == [
+        "gained" if move[1] > 0 else "lost" for move in expected
     ]
-    assert [row["query_id"] for row in found] == [one[0] for one in expected]
-    assert {one[4] for one in expected} == {True, False}
-    for row, (query, difference, shrunk, traffic, noise) in zip(found, expected, strict=True):
+    assert [row["query_id"] for row in movers] == [move[0] for move in expected]
+    assert {move[4] for move in expected} == {True, False}
+    for row, (query, difference, shrunk, traffic, noise) in zip(movers, expected, strict=True):
         assert row["difference"] == near(difference)
         assert row["shrunk_difference"] == near(shrunk)
         assert (row["traffic"], row["could_be_noise"]) == (traffic, noise)
@@ -124,11 +132,11 @@ def test_movers_of_one_side_and_ties() -> None:
     """Of one side; where all move as far, those with more traffic, then those that lost."""
     by_impact = by_hand(dated=False)
     for side, sign in (("lost", -1), ("gained", 1)):
-        expected = [one[0] for one in by_impact if one[1] * sign > 0]
+        expected = [move[0] for move in by_impact if move[1] * sign > 0]
         for movers, count in ((side, 10), (f"{side}:3", 3)):
-            found = compared(dated=False, count=movers).movers
-            assert [row["query_id"] for row in found] == expected[:count]
-            assert {row["moved"] for row in found} == {side}
+            rows = compared(dated=False, count=movers).movers
+            assert [row["query_id"] for row in rows] == expected[:count]
+            assert {row["moved"] for row in rows} == {side}
     hit = {"old": "ab" * 3, "new": "ba" * 3}
     truth = "aaabbb"
     runs = {
@@ -149,15 +157,15 @@ def test_movers_of_one_side_and_ties() -> None:
 
 
 def test_both_lists_stand_side_by_side_and_no_other_query_leaves() -> None:
-    found = compared(dated=True, count=2)
+    comparison = compared(dated=True, count=2)
     rankings, labels = (table.to_pylist() for table in world(dated=True))
     lists = lists_of(rankings)
     grades = {(row["query_id"], row["item_id"]): row["grade"] for row in labels}
-    assert len(found.movers) == 2
-    for row in found.movers:
+    assert len(comparison.movers) == 2
+    for row in comparison.movers:
         query = row["query_id"]
         for name, system in (("list", "new"), ("baseline_list", "old")):
-            there = lists[query, DAYS[1], system]
+            items = lists[query, DAYS[1], system]
             assert row[name] == [
                 {
                     "rank": rank,
@@ -165,27 +173,29 @@ def test_both_lists_stand_side_by_side_and_no_other_query_leaves() -> None:
                     "title": f"Schuh {item[1:]} ü",
                     "grade": grades.get((query, item)),
                 }
-                for rank, item in enumerate(there, 1)
+                for rank, item in enumerate(items, 1)
                 if rank <= 10 or grades.get((query, item), 0)
             ]
-    last = found.executed_sql.rsplit("with\n\n", 1)[1]
-    ids = ", ".join(f"'{one}'" for one in sorted(row["query_id"] for row in found.movers))
+    last = comparison.executed_sql.rsplit("with\n\n", 1)[1]
+    ids = ", ".join(
+        f"'{query_id}'" for query_id in sorted(row["query_id"] for row in comparison.movers)
+    )
     assert last.count(f"in ({ids})") == 2
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("name", engines(OTHERS, now=["sqlite"]))
+@pytest.mark.parametrize("name", engines(OTHER_ENGINES, now=["sqlite"]))
 def test_engines_give_duckdb_s_movers(name: str, servers: Servers) -> None:
     for dated in (False, True):
         with servers.open(name) as engine:
             database = Database(engine)
-            there = compared(dated=dated, connection=database).movers
-        for own, duck in zip(there, compared(dated=dated).movers, strict=True):
-            numbers = {k: pytest.approx(v) for k, v in duck.items() if isinstance(v, float)}
-            assert {**own, "metric_date": str(own["metric_date"])} == {
-                **duck,
+            engine_movers = compared(dated=dated, connection=database).movers
+        for row, duckdb_row in zip(engine_movers, compared(dated=dated).movers, strict=True):
+            numbers = {k: pytest.approx(v) for k, v in duckdb_row.items() if isinstance(v, float)}
+            assert {**row, "metric_date": str(row["metric_date"])} == {
+                **duckdb_row,
                 **numbers,
-                "metric_date": str(duck["metric_date"]),
+                "metric_date": str(duckdb_row["metric_date"]),
             }
 
 
@@ -195,15 +205,15 @@ def test_the_command_line_prints_them(tmp_path: Any) -> None:
     for name, table in named:
         pq.write_table(table, tmp_path / f"{name}.parquet")
     words = "r.parquet l.parquet -m ndcg@5 --baseline old --queries q.parquet --items i.parquet"
-    asked = ("compare", *words.split(), "--weight", "traffic", "--movers", "3")
-    told = sqlmetrics(*asked, folder=tmp_path).stdout
+    command = ("compare", *words.split(), "--weight", "traffic", "--movers", "3")
+    output = sqlmetrics(*command, folder=tmp_path).stdout
     first = by_hand(dated=False)[0]
-    assert "the queries that moved ndcg@5 most: new against old" in told
-    assert f"1. shoe {first[0][1:]} ({first[0]}): ndcg@5 {first[1]:+.4f}" in told
-    rows = json.loads(sqlmetrics(*asked, "-o", "json", folder=tmp_path).stdout)["movers"]
-    assert [row["query_id"] for row in rows] == [one[0] for one in by_hand(dated=False)[:3]]
+    assert "the queries that moved ndcg@5 most: new against old" in output
+    assert f"1. shoe {first[0][1:]} ({first[0]}): ndcg@5 {first[1]:+.4f}" in output
+    rows = json.loads(sqlmetrics(*command, "-o", "json", folder=tmp_path).stdout)["movers"]
+    assert [row["query_id"] for row in rows] == [move[0] for move in by_hand(dated=False)[:3]]
     for form, head in (("markdown", "| rank | old | grade | new | grade |"), ("html", "Schuh")):
-        assert head in sqlmetrics(*asked, "-o", form, folder=tmp_path).stdout
+        assert head in sqlmetrics(*command, "-o", form, folder=tmp_path).stdout
     with pytest.raises(sm.SpecError, match="movers must be the number of queries to show"):
         compared(dated=False, count=-1)
 

@@ -72,9 +72,9 @@ def parts(rows: list[Row], unit: str = "user_id") -> dict[str, dict[str, dict[st
         by_request[row["request_id"]].append(row)
     sums: Any = defaultdict(lambda: defaultdict(lambda: defaultdict(lambda: [0.0, 0.0])))
     sessions: Any = defaultdict(bool)
-    for shown in by_request.values():
-        row = shown[0]
-        clicks = [item["position"] for item in shown if item["clicked"]]
+    for items in by_request.values():
+        row = items[0]
+        clicks = [item["position"] for item in items if item["clicked"]]
         top = (min(clicks), max(clicks)) if clicks else (0, 0)
         sessions[row["variant"], row[unit], row["session_id"]] |= bool(clicks)
         for metric, part in {
@@ -82,7 +82,7 @@ def parts(rows: list[Row], unit: str = "user_id") -> dict[str, dict[str, dict[st
             "abandonment": (not clicks, 1),
             "max_rr": (1 / top[0] if clicks else 0, bool(clicks)),
             "p_skip": (top[1] - len(clicks), top[1]),
-            "purchases": (sum(item["bought"] for item in shown), 1),
+            "purchases": (sum(item["bought"] for item in items), 1),
         }.items():
             for at, number in enumerate(part):
                 sums[metric][row["variant"]][row[unit]][at] += number
@@ -147,9 +147,9 @@ def test_databases_have_the_same_numbers(name: str, servers: Servers) -> None:
     rows = log_of(11)
     wanted = sm.compare(spec_of(rows), by=["country"])
     with servers.open(name) as engine:
-        there = sm.compare(spec_of(rows), by=["country"], connection=Database(engine))
+        actual = sm.compare(spec_of(rows), by=["country"], connection=Database(engine))
     assert len(wanted) == 3 * len(METRICS)
-    for row, other in zip(wanted, there, strict=True):
+    for row, other in zip(wanted, actual, strict=True):
         assert row["metric"] == other["metric"]
         for column in ("difference", "ci_low", "p_adjusted", "relative_high"):
             assert other[column] == pytest.approx(row[column], rel=1e-9, abs=1e-12)
@@ -222,9 +222,9 @@ def adjusted(table: dict[str, list[Any]], level: float) -> Row:
     }
 
 
-def compared_after(rows: list[Row], connection: Any = None, **asked: Any) -> sm.Comparison:
+def compared_after(rows: list[Row], connection: Any = None, **keys: Any) -> sm.Comparison:
     """The comparison of the later day, adjusted for the day before."""
-    spec = spec_of(rows, columns={"time": "shown_at"}, **asked)
+    spec = spec_of(rows, columns={"time": "shown_at"}, **keys)
     return sm.compare(spec, systems=["A", "B"], covariate=BEFORE, connection=connection)
 
 
@@ -233,15 +233,15 @@ def test_what_users_did_before_narrows_the_interval(name: str, servers: Servers)
     rows = of_two_days(log_of(1, n_users=150))
     metrics = [metric for metric in METRICS if metric != "session_success"]
     with servers.open(name) as engine:
-        found = compared_after(rows, Database(engine), metrics=metrics)
-    for row in found:
+        comparison = compared_after(rows, Database(engine), metrics=metrics)
+    for row in comparison:
         wanted = adjusted(with_history(rows, row["metric"]), row["ci_level"])
         assert {key: row[key] for key in wanted} == pytest.approx(wanted, rel=1e-9, abs=1e-12)
-    assert found["ctr@2"]["variance_reduction"] > 0.03
+    assert comparison["ctr@2"]["variance_reduction"] > 0.03
     tables = [with_history(rows, metric)["w0"] for metric in metrics]
     covered, n = min(((sum(map(bool, w)), len(w)) for w in tables), key=lambda at: at[0] / at[1])
     assert 0 < covered < n
-    assert f"covariate {BEFORE}: {covered} of {n} users have one" in " ".join(found.notes)
+    assert f"covariate {BEFORE}: {covered} of {n} users have one" in " ".join(comparison.notes)
 
 
 def test_users_without_a_day_before_are_compared_as_they_are() -> None:
@@ -286,16 +286,16 @@ def test_a_peer_has_the_same_numbers(has_covariate: bool) -> None:
 
 def test_the_unit_is_the_user_else_the_session_else_the_request() -> None:
     rows = log_of(5)
-    for columns, unit, said in (
+    for columns, unit, plural in (
         ({}, "user_id", "users"),
         ({"user": None}, "session_id", "sessions"),
         ({"user": None, "session": None}, "request_id", ""),
     ):
-        found = sm.compare(spec_of(rows, metrics=["ctr@2"], columns=columns))
-        row = found["ctr@2"]
+        comparison = sm.compare(spec_of(rows, metrics=["ctr@2"], columns=columns))
+        row = comparison["ctr@2"]
         assert row["ci_low"] == pytest.approx(reference(parts(rows, unit)["ctr@2"])["ci_low"])
-        assert row["sentence"].endswith(f" {said or 'requests'})")
-        assert f"over {said or 'requests'}" in " ".join(found.notes)
+        assert row["sentence"].endswith(f" {plural or 'requests'})")
+        assert f"over {plural or 'requests'}" in " ".join(comparison.notes)
     of_country = sm.compare(spec_of(rows), cluster="country", metrics="ctr@2")["ctr@2"]
     assert "over 2 values of country" in of_country["sentence"]
     with pytest.raises(sm.SpecError, match="unknown segment 'usr'; did you mean 'user_id'"):
@@ -304,15 +304,15 @@ def test_the_unit_is_the_user_else_the_session_else_the_request() -> None:
 
 def test_metrics_of_lists_and_of_the_log_are_one_family() -> None:
     spec = spec_of(log_of(6), metrics=["mrr", "ctr@2"])
-    both = sm.compare(spec)
-    assert [row["metric"] for row in both] == ["mrr", "ctr@2"]
+    comparison = sm.compare(spec)
+    assert [row["metric"] for row in comparison] == ["mrr", "ctr@2"]
     alone = [sm.compare(spec, metrics=name, paired=False)[name] for name in ("mrr", "ctr@2")]
     p_values = [row["p_value"] for row in alone]
-    assert [row["p_value"] for row in both] == pytest.approx(p_values)
+    assert [row["p_value"] for row in comparison] == pytest.approx(p_values)
     least = min(p_values)
-    adjusted = [row["p_adjusted"] for row in both]
+    adjusted = [row["p_adjusted"] for row in comparison]
     assert min(adjusted) == pytest.approx(min(1.0, 2 * least))
-    assert "sqlmetrics_online_units" in both.executed_sql
+    assert "sqlmetrics_online_units" in comparison.executed_sql
 
 
 def test_what_online_metrics_are_not_compared_by() -> None:
@@ -335,7 +335,7 @@ def test_two_periods_of_a_system_are_compared_over_its_users() -> None:
         if row["variant"] == "A"
     ]
     spec = spec_of(rows, metrics=["ctr@2"], columns={"time": "shown_at"}, baseline=None)
-    found = sm.compare(spec, dates=["2026-01-01", "2026-01-02"], cluster="user_id")["ctr@2"]
+    row = sm.compare(spec, dates=["2026-01-01", "2026-01-02"], cluster="user_id")["ctr@2"]
     of_day = [row | {"variant": "AB"[row["shown_at"] > "2026-01-02"]} for row in rows]
     wanted = reference(parts(of_day)["ctr@2"])
-    assert {name: found[name] for name in wanted} == pytest.approx(wanted, rel=1e-9)
+    assert {name: row[name] for name in wanted} == pytest.approx(wanted, rel=1e-9)

@@ -25,10 +25,10 @@ Values = Mapping[str, Mapping[str, list[float]]]
 """System -> user -> their values."""
 
 
-def made() -> tuple[dict[str, pa.Table], dict[str, Values]]:
+def log_with_values() -> tuple[dict[str, pa.Table], dict[str, Values]]:
     """A log with ties, and the seconds and the amounts of its requests that have some."""
     chance = random.Random(4)
-    shown, events = [], []
+    impressions, events = [], []
     seconds: dict[str, Any] = {"A": defaultdict(list), "B": defaultdict(list)}
     amounts: dict[str, Any] = {"A": defaultdict(list), "B": defaultdict(list)}
     for number in range(200):
@@ -36,7 +36,7 @@ def made() -> tuple[dict[str, pa.Table], dict[str, Values]]:
         system, name = "AB"[user % 2], f"u{user}"
         key = {"request_id": f"r{number}", "item_id": "i"}
         at = START + timedelta(hours=number)
-        shown.append({**key, "position": 1, "system": system, "user_id": name, "at": at})
+        impressions.append({**key, "position": 1, "system": system, "user_id": name, "at": at})
         if chance.random() < 0.8:
             after, paid = float(chance.randrange(1, 12)), chance.choice([5.0, 9.5, 20.0, 80.0])
             done_at = at + timedelta(seconds=after)
@@ -44,7 +44,10 @@ def made() -> tuple[dict[str, pa.Table], dict[str, Values]]:
             events.append({**key, "action": "purchase", "amount": paid, "at": done_at})
             seconds[system][name].append(after)
             amounts[system][name].append(paid)
-    tables = {"impressions": pa.Table.from_pylist(shown), "events": pa.Table.from_pylist(events)}
+    tables = {
+        "impressions": pa.Table.from_pylist(impressions),
+        "events": pa.Table.from_pylist(events),
+    }
     return tables, {"time_to_success": seconds, "average_order_value": amounts}
 
 
@@ -64,18 +67,18 @@ def spec_of(metrics: Any, **clicks: Any) -> sm.Spec:
 )
 def test_a_quantile_and_its_error_are_those_of_sorted_lists(name: str, servers: Servers) -> None:
     """Also beside means, of a log with tied values; the p-value is that of Welch's t."""
-    tables, values = made()
-    asked = {f"{m}(quantile={text})": (m, p) for m in values for text, p in QUANTILES.items()}
+    tables, values = log_with_values()
+    quantiles = {f"{m}(quantile={text})": (m, p) for m in values for text, p in QUANTILES.items()}
     with servers.open(name) as engine:
         for table, rows in tables.items():
             engine.load(table, rows)
         try:
-            spec = spec_of([*asked, "time_to_success"])
+            spec = spec_of([*quantiles, "time_to_success"])
             comparison = sm.compare(spec, connection=Database(engine))
         finally:
             for table in tables:
                 engine.execute(f"drop table {table}")
-    for text, (metric, p) in asked.items():
+    for text, (metric, p) in quantiles.items():
         row = comparison[text]
         (old, of_old), (new, of_new) = (
             quantile_of_users(values[metric][system].values(), p) for system in "AB"
@@ -90,7 +93,7 @@ def test_a_quantile_and_its_error_are_those_of_sorted_lists(name: str, servers: 
 
 def test_experiments_decide_by_quantiles_and_nothing_else_takes_them() -> None:
     """What adds up over days or segments refuses them in a sentence."""
-    tables, values = made()
+    tables, values = log_with_values()
     text = "time_to_success(quantile=0.9)"
     with connect() as engine:
         for table, rows in tables.items():
@@ -102,9 +105,9 @@ def test_experiments_decide_by_quantiles_and_nothing_else_takes_them() -> None:
         assert row.value in {
             second for part in values["time_to_success"]["B"].values() for second in part
         }
-        for ask in (sm.evaluate_clicks, sm.run):
+        for call in (sm.evaluate_clicks, sm.run):
             with pytest.raises(sm.SpecError, match="quantiles of days and segments do not add up"):
-                ask(spec_of([text]), engine)
+                call(spec_of([text]), engine)
         dates = ["2026-01-01", "2026-01-02"]
         with pytest.raises(sm.SpecError, match="quantiles are compared between systems, not"):
             sm.compare(spec_of([text]), systems="A", dates=dates, connection=engine)

@@ -37,7 +37,7 @@ from sqlmetrics.stats import student
 pytestmark = by_turns(0.3)
 
 ROOM = Path(picture.__file__).parent
-ASKED: dict[str, Any] = {"date": "ds", "by": "country", "baseline": "old"}
+OPTIONS: dict[str, Any] = {"date": "ds", "by": "country", "baseline": "old"}
 METRICS = ["ndcg@5", "mrr"]
 
 
@@ -48,14 +48,14 @@ def planted() -> tuple[pa.Table, pa.Table]:
 
 @pytest.fixture(scope="module")
 def made(planted: tuple[pa.Table, pa.Table]) -> sm.Report:
-    return sm.report(*planted, METRICS, **ASKED)
+    return sm.report(*planted, METRICS, **OPTIONS)
 
 
 @pytest.fixture
 def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
     """Pages with frames in place of drawings: to draw needs the extra, and takes long."""
-    drawn = '<svg width="1" height="1"><path id="a" fill="#1a7f37"/></svg>'
-    monkeypatch.setattr(Chart, "svg", lambda *_: drawn)
+    frame = '<svg width="1" height="1"><path id="a" fill="#1a7f37"/></svg>'
+    monkeypatch.setattr(Chart, "svg", lambda *_: frame)
     monkeypatch.setattr("sqlmetrics.comparison.page.report.import_drawing", lambda: None)
 
 
@@ -69,7 +69,7 @@ def test_a_planted_regression_is_named_with_slice_size_and_certainty(made: sm.Re
     differences = [new - old for (query, new, old) in pairs if int(query[1:]) % 4 == 2]
     n = len(differences)
     mean = sum(differences) / n
-    error = (sum((one - mean) ** 2 for one in differences) / (n - 1) / n) ** 0.5
+    error = (sum((difference - mean) ** 2 for difference in differences) / (n - 1) / n) ** 0.5
     coverage = 1 - 0.05 / 4  # one slice of four moved: the interval is adjusted as p is
     reach = student.critical(coverage, n - 1) * error
     assert mean < -0.1, "the regression is there to be found"
@@ -83,26 +83,26 @@ def test_a_planted_regression_is_named_with_slice_size_and_certainty(made: sm.Re
         assert part in made.headline
 
 
-def _pairs(made: sm.Report) -> list[tuple[str, float, float]]:
+def _pairs(report: sm.Report) -> list[tuple[str, float, float]]:
     """Query, the new system's value and the old one's, from an evaluation by itself."""
     rankings, labels = month(planted=True)
     result = sm.evaluate(rankings, labels, METRICS, system="system", date="ds")
     values: dict[str, dict[str, float]] = {}
     for row in result.per_query().to_pylist():
         values.setdefault(row["query_id"], {})[row["system"]] = row["ndcg_at_5"]
-    return [(query, one["new"], one["old"]) for query, one in values.items()]
+    return [(query, by_system["new"], by_system["old"]) for query, by_system in values.items()]
 
 
 @by_turns(2)
 def test_a_month_without_a_change_says_that_nothing_moved() -> None:
-    found = sm.report(*month(planted=False), METRICS, **ASKED)
-    assert found.headline.startswith("Nothing moved: none of the 10 differences between new")
-    assert "would have been detected" in found.headline
-    assert in_chinese(found).startswith("没有变化")
+    report = sm.report(*month(planted=False), METRICS, **OPTIONS)
+    assert report.headline.startswith("Nothing moved: none of the 10 differences between new")
+    assert "would have been detected" in report.headline
+    assert in_chinese(report).startswith("没有变化")
 
 
-def in_chinese(found: sm.Report) -> str:
-    return sm.Report(found.content, "zh").headline
+def in_chinese(report: sm.Report) -> str:
+    return sm.Report(report.content, "zh").headline
 
 
 @by_turns(0.8)
@@ -112,15 +112,15 @@ def test_bins_and_days_hold_each_query_once(made: sm.Report) -> None:
     assert sum(row["n"] for row in content.cells) == len(pairs)
     assert sum(row["n"] for row in content.days) == len(pairs)
     width = content.bin_width
-    own = Counter(
+    expected = Counter(
         (min(19, int(old / width + 1e-9)), min(19, int(new / width + 1e-9)))
         for _, new, old in pairs
     )
-    there = {
+    cells = {
         (round(row["baseline_value"] / width), round(row["value"] / width)): row["n"]
         for row in content.cells
     }
-    assert there == own
+    assert cells == expected
     assert content.days[-1]["running"] == near(
         sum((new - old for _, new, old in pairs)) / len(pairs)
     )
@@ -131,10 +131,10 @@ def test_bins_and_days_hold_each_query_once(made: sm.Report) -> None:
 def test_the_band_of_days_is_that_of_the_views() -> None:
     """By hand: four differences, two of them 1 and two 0, then the same again."""
     sums = {"n": 4, "sum_d": 2.0, "sum_w": 4.0, "sum_d2": 2.0, "sum_dw": 2.0, "sum_w2": 4.0}
-    one, two = with_running([{"metric_date": d, **sums} for d in ("1", "2")], 0.95)
-    assert one["ci_high"] - 0.5 == near(student.critical(0.95, 3) * (1 / 3 / 4) ** 0.5)
-    assert two["running"] == near(0.5)
-    assert two["running_high"] < one["running_high"]
+    first, second = with_running([{"metric_date": d, **sums} for d in ("1", "2")], 0.95)
+    assert first["ci_high"] - 0.5 == near(student.critical(0.95, 3) * (1 / 3 / 4) ** 0.5)
+    assert second["running"] == near(0.5)
+    assert second["running_high"] < first["running_high"]
 
 
 def test_profiles_agree_with_the_metrics(made: sm.Report) -> None:
@@ -148,9 +148,11 @@ def test_profiles_agree_with_the_metrics(made: sm.Report) -> None:
     row = content.row("new", "ndcg@5")
     assert row is not None
     assert at_5["new"] == near(row["value"])
-    own = {one["system"]: one["value"] for one in content.profile.tools if not one["preset"]}
-    assert own["old"] == near(row["baseline_value"])
-    presets = {one["preset"] for one in content.profile.tools}
+    house_values = {
+        tool["system"]: tool["value"] for tool in content.profile.tools if not tool["preset"]
+    }
+    assert house_values["old"] == near(row["baseline_value"])
+    presets = {tool["preset"] for tool in content.profile.tools}
     assert len(presets) == 6, "five other tools"
     for system in ("old", "new"):
         items = [r["items"] for r in content.profile.relevant if r["system"] == system]
@@ -163,16 +165,17 @@ def test_a_sample_is_of_the_first_by_hash(monkeypatch: pytest.MonkeyPatch) -> No
     """Of two systems' lists so many that the limit holds, whatever their order."""
     monkeypatch.setattr(profile, "LISTS", 120)
     rankings, labels = month(planted=False, days=4)
-    found = sm.report(rankings, labels, "ndcg@5", date="ds").content.profile
+    sample = sm.report(rankings, labels, "ndcg@5", date="ds").content.profile
     queries = set(rankings["query_id"].to_pylist())
-    drawn = sorted(queries, key=lambda one: md5(one.encode()).hexdigest())[:60]
-    assert (found.n_queries, found.is_sample) == (60, True)
-    part, known = (
-        one.filter(pc.is_in(one["query_id"], pa.array(drawn))) for one in (rankings, labels)
+    sampled_queries = sorted(queries, key=lambda query: md5(query.encode()).hexdigest())[:60]
+    assert (sample.n_queries, sample.is_sample) == (60, True)
+    part, part_labels = (
+        table.filter(pc.is_in(table["query_id"], pa.array(sampled_queries)))
+        for table in (rankings, labels)
     )
-    own = sm.evaluate(part, known, "ndcg@5", where="system = 'new'", check=False)
-    at_5 = [row["value"] for row in found.curves if _line(row) == ("new", "ndcg", 5)]
-    assert at_5 == [near(own["ndcg@5"])]
+    result = sm.evaluate(part, part_labels, "ndcg@5", where="system = 'new'", check=False)
+    at_5 = [row["value"] for row in sample.curves if _line(row) == ("new", "ndcg", 5)]
+    assert at_5 == [near(result["ndcg@5"])]
 
 
 @by_turns(1)
@@ -191,9 +194,9 @@ def test_several_runs_whose_ties_come_in_order(monkeypatch: pytest.MonkeyPatch, 
     values = sm.evaluate(runs, labels, "mrr", preset="ranx").to_dict()
     part = page.content.profile
     assert (page.content.baseline, bool(part.curves)) == ("old", limit == 1000)
-    own = {f"{row['system']}/mrr": row["value"] for row in part.tools if not row["preset"]}
+    tool_values = {f"{row['system']}/mrr": row["value"] for row in part.tools if not row["preset"]}
     tied = {f"{row['system']}/mrr": row["value"] for row in part.ties}
-    assert (own, tied) == ((near(values), near(values)) if limit == 1000 else ({}, {}))
+    assert (tool_values, tied) == ((near(values), near(values)) if limit == 1000 else ({}, {}))
 
 
 def _line(row: Any) -> tuple[str, str, int]:
@@ -226,13 +229,13 @@ def test_each_word_is_used_and_each_that_is_used_is_there() -> None:
     for room in ("agreement", "fusion"):  # which have pictures of their own
         files += (ROOM.parents[1] / room).glob("*.py")
     texts = "\n".join(file.read_text(encoding="utf-8") for file in files)
-    known = {f"{s}.{name}" for s, names in catalogue().items() for name in names}
+    keys = {f"{s}.{name}" for s, names in catalogue().items() for name in names}
     used = set(re.findall(r"words\(\s*f?\"(\w+\.\w+)\"", texts)) | set(
         re.findall(r'"@(\w+\.\w+)"', texts)
     )
-    used |= {key for key in known if re.search(rf'"{key}"', texts)}
-    assert used - known == set()
-    made = {
+    used |= {key for key in keys if re.search(rf'"{key}"', texts)}
+    assert used - keys == set()
+    dynamic_sections = {
         "column",
         "reason",
         "verdict",
@@ -243,21 +246,21 @@ def test_each_word_is_used_and_each_that_is_used_is_there() -> None:
         "experiment_verdict",
         "experiment_state",
     }  # of names in lists
-    by_parts = {f"{one.__name__}.{part}" for one in MAKERS + LATER for part in _PARTS}
+    by_parts = {f"{maker.__name__}.{part}" for maker in MAKERS + LATER for part in _PARTS}
     sections = ("contributions", "funnel", "weights", "surface", "variants")
     sections += ("judges", "judge_bias", "judge_systems", "experiment", "experiment_days")
     by_parts |= {f"{section}.{part}" for section in sections for part in _PARTS}
-    idle = {key for key in known - used - by_parts if key.partition(".")[0] not in made}
+    idle = {key for key in keys - used - by_parts if key.partition(".")[0] not in dynamic_sections}
     assert idle == set()
-    words = {key.partition(".")[2] for key in known - used if key.startswith("column.")}
-    assert {one for one in words if f'"{one}"' not in texts} == set()
+    words = {key.partition(".")[2] for key in keys - used if key.startswith("column.")}
+    assert {word for word in words if f'"{word}"' not in texts} == set()
 
 
 _PARTS = ("title", "about", "look")
 
 
 def test_each_picture_says_of_how_many_it_is_and_with_which_interval() -> None:
-    names = [*(one.__name__ for one in MAKERS + LATER), "contributions", "funnel"]
+    names = [*(maker.__name__ for maker in MAKERS + LATER), "contributions", "funnel"]
     for name in names:
         text = catalogue()[name]["about"]["en"]
         assert "{n}" in text, name
@@ -268,18 +271,18 @@ def test_each_picture_says_of_how_many_it_is_and_with_which_interval() -> None:
 
 
 def test_pictures_are_of_aggregates_and_few_points(made: sm.Report) -> None:
-    names = [one.key for one in made.pictures]
+    names = [plot.key for plot in made.pictures]
     assert names[:3] == ["verdicts", "deltas", "movers"]
     assert {"days", "curves", "slices", "contributions-country", "scatter", "first"} <= {*names}
-    values = {query: both for query, *both in _pairs(made)}
-    for one in made.pictures:
-        spec = one.chart.spec(made.words)
+    values = {query: new_and_old for query, *new_and_old in _pairs(made)}
+    for plot in made.pictures:
+        spec = plot.chart.spec(made.words)
         points = list(_points(spec))
-        assert 0 < len(points) <= POINTS, one.key
+        assert 0 < len(points) <= POINTS, plot.key
         named = values.keys() & {str(value) for row in points for value in row.values()}
-        assert len(named) == (len(one.movers) if one.key == "movers" else 0), one.key
-        assert one.cells, f"{one.key} has its numbers as a table"
-        assert all(len(row) == len(one.columns) for row in one.cells)
+        assert len(named) == (len(plot.movers) if plot.key == "movers" else 0), plot.key
+        assert plot.cells, f"{plot.key} has its numbers as a table"
+        assert all(len(row) == len(plot.columns) for row in plot.cells)
     moved = made.plot("movers").chart.rows
     for row in moved:
         assert [row["after"], row["before"]] == pytest.approx(values[row["label"]], abs=1e-12)
@@ -307,7 +310,7 @@ def test_ribbons_are_as_wide_as_what_they_carry(made: sm.Report) -> None:
     moved = {(r["before"], r["after"]): r["n"] for r in made.content.profile.first}
     assert worse == sum(n for (old, new), n in moved.items() if old < new), "1 < 2-3 < 4-10"
     bars = chart.parameters["bars"]
-    assert sum(one["y2"] - one["y"] for one in bars) == 2 * len(_pairs(made))
+    assert sum(bar["y2"] - bar["y"] for bar in bars) == 2 * len(_pairs(made))
 
 
 @by_turns(2)
@@ -319,17 +322,17 @@ def test_a_system_that_starts_later_and_a_single_query_are_told(
     late = pc.or_(
         pc.equal(rankings["system"], "old"), pc.greater(rankings["ds"], date(2026, 11, 2))
     )
-    found = sm.report(rankings.filter(late), labels, "ndcg@5", **ASKED)
-    whole, part = found.content.row("new", "ndcg@5"), found.plot("contributions-country")
-    assert whole is not None
-    assert "over the queries of both systems it is" in part.sentence(found.words)
-    total = sum(row["contribution"] for row in found.content.contributions)
-    assert abs(total - whole["difference"]) > 1e-4
+    report = sm.report(rankings.filter(late), labels, "ndcg@5", **OPTIONS)
+    overall, part = report.content.row("new", "ndcg@5"), report.plot("contributions-country")
+    assert overall is not None
+    assert "over the queries of both systems it is" in part.sentence(report.words)
+    total = sum(row["contribution"] for row in report.content.contributions)
+    assert abs(total - overall["difference"]) > 1e-4
     added = f"the sum of all slices, {signed(total)} in"
-    assert added in found.plot("slices").parts[0].sentence
-    one = rankings.filter(pc.equal(rankings["query_id"], "q1"))
-    known = labels.filter(pc.equal(labels["query_id"], "q1"))
-    assert sm.report(one, known, "ndcg@5", baseline="old").headline.startswith(
+    assert added in report.plot("slices").parts[0].sentence
+    run = rankings.filter(pc.equal(rankings["query_id"], "q1"))
+    truth = labels.filter(pc.equal(labels["query_id"], "q1"))
+    assert sm.report(run, truth, "ndcg@5", baseline="old").headline.startswith(
         "There are too few queries"
     )
 
@@ -337,24 +340,24 @@ def test_a_system_that_starts_later_and_a_single_query_are_told(
 def test_slices_lead_to_their_numbers_and_lines_join_items(made: sm.Report) -> None:
     slices, movers = made.plot("slices"), made.plot("movers")
     links = {row["link"] for row in slices.chart.rows}
-    assert links == {f"#{one.key}" for one in slices.parts}
+    assert links == {f"#{part.key}" for part in slices.parts}
     sizes = {row["label"]: row["size"] for row in slices.chart.rows}
     assert set(sizes.values()) == {1.0}, "countries have the same traffic"
-    own = next(one for one in slices.parts if f"= {PLANTED}" in one.title)
-    assert "worse" in own.title
-    assert "With 25 % of the queries, it adds " in own.sentence
-    assert len(own.cells) == len(METRICS)
+    planted_slice = next(part for part in slices.parts if f"= {PLANTED}" in part.title)
+    assert "worse" in planted_slice.title
+    assert "With 25 % of the queries, it adds " in planted_slice.sentence
+    assert len(planted_slice.cells) == len(METRICS)
     for mover in movers.movers:
-        old, new = ({one.pair for one in each} - {None} for each in mover.lists)
+        old, new = ({item.pair for item in items} - {None} for items in mover.lists)
         assert old == new, "all ten items are in both lists"
         assert len(old) == 10
 
 
 def test_nothing_of_a_chart_is_left_open(made: sm.Report) -> None:
     for size in (WIDE, NARROW):
-        for one in made.pictures:
-            text = json.dumps(one.chart.spec(made.words, size), ensure_ascii=False)
-            assert not re.search(r'"[$@](?!schema)\w', text), one.key
+        for plot in made.pictures:
+            text = json.dumps(plot.chart.spec(made.words, size), ensure_ascii=False)
+            assert not re.search(r'"[$@](?!schema)\w', text), plot.key
 
 
 @by_turns(1)
@@ -362,9 +365,11 @@ def test_what_has_nothing_to_say_is_not_drawn() -> None:
     """One system, one query of a day: no comparison, no days, no slices, no ties."""
     run = pa.table({"query_id": [1, 1], "item_id": ["a", "b"], "score": [2.0, 1.0]})
     truth = pa.table({"query_id": [1], "item_id": ["b"], "grade": [1]})
-    found = sm.report(run, truth, "mrr")
-    assert found.headline == "mrr of rankings is 0.5000 (1 query)."
-    assert [one.key for one in found.pictures if one.key in {"days", "trend", "ties"}] == []
+    report = sm.report(run, truth, "mrr")
+    assert report.headline == "mrr of rankings is 0.5000 (1 query)."
+    assert [
+        picture.key for picture in report.pictures if picture.key in {"days", "trend", "ties"}
+    ] == []
 
 
 STAGED = {
@@ -379,8 +384,8 @@ STAGED = {
 def test_stages_are_a_funnel_and_the_report_is_of_the_last_one() -> None:
     """By hand: of four relevant items recall finds three, and the page shows one."""
     truth = pa.table({"query_id": [1] * 4, "item_id": [*"acdx"], "grade": [1] * 4})
-    found = sm.report(pa.table(STAGED), truth, ["precision@2", "num_ret"])
-    chart = found.plot("funnel").chart
+    report = sm.report(pa.table(STAGED), truth, ["precision@2", "num_ret"])
+    chart = report.plot("funnel").chart
     bars = [(row["label"], row["start"], row["end"]) for row in chart.rows]
     assert bars == [
         ("relevant items", 0, 1),
@@ -388,11 +393,11 @@ def test_stages_are_a_funnel_and_the_report_is_of_the_last_one() -> None:
         ("page", 0.25, 0.75),
         ("left at page", 0, 0.25),
     ]
-    told = "Most relevant items are lost at page (50 %). page has 1 of 4 relevant items."
-    assert found.headline.endswith(told)
-    assert [row["value"] for row in found.content.values] == [0.5, 2.0], "of the page"
-    assert "stage page" in found.content.notes[0]
-    assert sm.report(sm.funnel(pa.table(STAGED), truth)).headline == told
+    sentence = "Most relevant items are lost at page (50 %). page has 1 of 4 relevant items."
+    assert report.headline.endswith(sentence)
+    assert [row["value"] for row in report.content.values] == [0.5, 2.0], "of the page"
+    assert "stage page" in report.content.notes[0]
+    assert sm.report(sm.funnel(pa.table(STAGED), truth)).headline == sentence
 
 
 @by_turns(1)
@@ -404,15 +409,15 @@ def test_bounds_are_those_of_all_bad_and_all_good() -> None:
         "score": [3.0, 2.0, 1.0] * 2,
     }
     pairs = {"query_id": [1, 1, 2, 2], "item_id": [*"abab"], "grade": [2, 0, 1, 0]}
-    found = sm.report(pa.table(lists), pa.table(pairs), "precision@3")
-    rows = {row["k"]: (row["worst"], row["best"]) for row in found.content.profile.bounds}
+    report = sm.report(pa.table(lists), pa.table(pairs), "precision@3")
+    rows = {row["k"]: (row["worst"], row["best"]) for row in report.content.profile.bounds}
     assert rows[1] == near((0, 0.5))
     assert rows[2] == near((0.25, 0.75))
     assert rows[3] == near((1 / 3, 2 / 3))
-    assert found.plot("bounds").cells[0][2:] == ["0.0000", "0.5000"]
-    whole = {**pairs, "query_id": [1, 1, 1, 2, 2, 2], "item_id": [*"abcabd"], "grade": [1] * 6}
-    judged = sm.report(pa.table(lists), pa.table(whole), "precision@3")
-    assert not {"bounds", "judged"} & {one.name for one in judged.pictures}
+    assert report.plot("bounds").cells[0][2:] == ["0.0000", "0.5000"]
+    all_judged = {**pairs, "query_id": [1, 1, 1, 2, 2, 2], "item_id": [*"abcabd"], "grade": [1] * 6}
+    judged = sm.report(pa.table(lists), pa.table(all_judged), "precision@3")
+    assert not {"bounds", "judged"} & {picture.name for picture in judged.pictures}
 
 
 def test_deploys_are_marked_on_the_days_and_told(made: sm.Report) -> None:
@@ -427,9 +432,9 @@ def test_deploys_are_marked_on_the_days_and_told(made: sm.Report) -> None:
         {"day": "2026-11-09", "name": "2.1"},
         {"day": "2027-01-01", "name": "2.2"},
     ]
-    found = sm.Report(replace(made.content, deploys=deploys)).plot("days")
-    assert [row["mark"] for row in found.chart.parameters["deploys"]] == ["1"], "within the days"
-    assert " Deploys: (1) 2026-11-09 2.1." in found.sentence(made.words)
+    days = sm.Report(replace(made.content, deploys=deploys)).plot("days")
+    assert [row["mark"] for row in days.chart.parameters["deploys"]] == ["1"], "within the days"
+    assert " Deploys: (1) 2026-11-09 2.1." in days.sentence(made.words)
 
 
 # -- the page -------------------------------------------------------------------------
@@ -446,8 +451,8 @@ class _Tags(HTMLParser):
 
     def handle_starttag(self, tag: str, attrs: Any) -> None:
         self.counts[tag] += 1
-        given = dict(attrs)
-        self.loads += [given[k] for k in ("src", "href", "srcset") if given.get(k)]
+        attributes = dict(attrs)
+        self.loads += [attributes[k] for k in ("src", "href", "srcset") if attributes.get(k)]
         if tag not in ("meta", "link", "br", "img", "input") and not tag.startswith("path"):
             self.open.append(tag)
 
@@ -465,11 +470,11 @@ def test_a_page_is_whole_and_loads_nothing(made: sm.Report, language: str) -> No
     tags = _Tags()
     tags.feed(page)
     assert tags.open == []
-    assert {one[0] for one in tags.loads} == {"#"}, "links within the page alone"
+    assert {link[0] for link in tags.loads} == {"#"}, "links within the page alone"
     assert not re.search(r"@import|url\((?!#)|<link|<iframe|<img", page)
     pictures = sm.Report(made.content, language).pictures
     assert tags.counts["h2"] == len(pictures) + 1
-    movers = sum(len(one.movers) for one in pictures)
+    movers = sum(len(picture.movers) for picture in pictures)
     assert tags.counts["svg"] == 2 * len(pictures) + movers, (
         "wide and narrow, and lines between lists"
     )
@@ -494,9 +499,9 @@ def test_what_comes_from_data_is_no_markup() -> None:
         }
     )
     truth = pa.table({"query_id": [bad], "item_id": ["b"], "grade": [1]})
-    found = sm.report(run, truth, "mrr")
-    assert bad not in found.html
-    assert "&lt;script&gt;" in found.html
+    report = sm.report(run, truth, "mrr")
+    assert bad not in report.html
+    assert "&lt;script&gt;" in report.html
 
 
 def test_without_the_extra_a_page_says_how_to_get_it(
@@ -517,22 +522,25 @@ def test_notebooks_have_drawings_where_the_extra_is(
         for name in "ab"
     }
     truth = pa.table({"query_id": [1, 2], "item_id": ["a", "b"], "grade": [1, 1]})
-    found = sm.compare(lists, truth, "mrr")
+    comparison = sm.compare(lists, truth, "mrr")
     evaluated = sm.evaluate(lists, truth, ["mrr", "hit@1"])
-    for able, drawn in ((False, 0), (True, 1)):
+    for able, n_drawings in ((False, 0), (True, 1)):
         monkeypatch.setattr(picture, "find_spec", lambda _, able=able: able or None)
-        assert found._repr_html_().count("<svg") == drawn
-        assert found._repr_html_().count("<table>") == 1
-        assert made.plot("days")._repr_html_().count("<svg") == drawn
+        assert comparison._repr_html_().count("<svg") == n_drawings
+        assert comparison._repr_html_().count("<table>") == 1
+        assert made.plot("days")._repr_html_().count("<svg") == n_drawings
         assert made._repr_html_().startswith("<iframe" if able else "<pre>")
-        for one, heading in ((found, "How far every metric moved"), (evaluated, "Every metric")):
-            shown = one._repr_mimebundle_()
-            assert shown["text/plain"] == repr(one)
-            assert shown["text/html"].endswith(one.html())
-            assert shown["text/html"].count("<svg") == drawn
-            assert (MIME in shown) == able
+        for result, heading in (
+            (comparison, "How far every metric moved"),
+            (evaluated, "Every metric"),
+        ):
+            bundle = result._repr_mimebundle_()
+            assert bundle["text/plain"] == repr(result)
+            assert bundle["text/html"].endswith(result.html())
+            assert bundle["text/html"].count("<svg") == n_drawings
+            assert (MIME in bundle) == able
             if able:
-                (chart,) = shown[MIME]["vconcat"]
+                (chart,) = bundle[MIME]["vconcat"]
                 assert chart["title"]["text"] == heading
                 assert _points(chart), "the rows are in it"
     assert MIME not in sm.evaluate(lists["a"], truth, "mrr")._repr_mimebundle_(), "one number"
@@ -577,9 +585,9 @@ def test_a_fact_table_gives_the_numbers_of_the_comparison(
     sqlmetrics("report", "s.yml", "--db", "x.duckdb", "--out", "s.md", folder=tmp_path)
     text = (tmp_path / "s.md").read_text(encoding="utf-8")
     assert "nothing was recomputed" in text
-    found = sm.report(*planted, METRICS, **ASKED)
+    report = sm.report(*planted, METRICS, **OPTIONS)
     stored = text.split("\n\n")[2:4]
-    assert " ".join(stored).replace("**", "") in found.headline or found.headline in text.replace(
+    assert " ".join(stored).replace("**", "") in report.headline or report.headline in text.replace(
         "**", ""
     ).replace("\n\n", " ")
 
@@ -587,14 +595,14 @@ def test_a_fact_table_gives_the_numbers_of_the_comparison(
 @by_turns(0.6)
 def test_a_p_value_too_small_for_a_number_is_one_all_the_same() -> None:
     """Beyond 1e-308 it is 0, which once was taken for none: the clearest winner was unclear."""
-    with duckdb.connect() as here:
+    with duckdb.connect() as connection:
         queries = "from range(6000) as numbers(i)"
         of_old = f"select i as query_id, 'old' as system, unnest(['b', 'a']) as item_id {queries}"
         of_new = f"select i, 'new', case when i < 3 then 'b' else 'a' end {queries}"
         scored = "select *, case item_id when 'b' then 2 else 1 end as score"
-        here.execute(f"create table runs as {scored} from ({of_old} union all {of_new})")
+        connection.execute(f"create table runs as {scored} from ({of_old} union all {of_new})")
         graded = "select i as query_id, 'a' as item_id, 1 as grade"
-        here.execute(f"create table labels as {graded} {queries}")
+        connection.execute(f"create table labels as {graded} {queries}")
         spec = sm.Spec(
             name="clear",
             rankings={"relation": "runs", "columns": {"system": "system"}},
@@ -603,8 +611,8 @@ def test_a_p_value_too_small_for_a_number_is_one_all_the_same() -> None:
             baseline="old",
             output={"relation": "facts"},
         )
-        sm.run(spec, connection=here)
-        (row,) = sm.report(spec, connection=here).content.rows
+        sm.run(spec, connection=connection)
+        (row,) = sm.report(spec, connection=connection).content.rows
     assert (row["p_value"], row["p_adjusted"], row["verdict"]) == (0, 0, "better")
 
 
@@ -617,7 +625,7 @@ def test_a_run_that_is_stored_every_night_is_no_new_evidence(tmp_path: Path) -> 
         labels.append({"query_id": query, "item_id": "a", "grade": 1})
         for system in ("old", "new"):
             items = chance.sample("abcd", 4)
-            runs += [(query, system, item, -place) for place, item in enumerate(items)]
+            runs += [(query, system, item, -position) for position, item in enumerate(items)]
     names = ("query_id", "system", "item_id", "score")
     night = [dict(zip(names, row, strict=True)) for row in runs]
     nights = [{"ds": date(2026, 11, day), **row} for day in range(1, 21) for row in night]
@@ -638,20 +646,20 @@ metrics: [mrr, recall@4{retired}]
 output: {{relation: facts{more}}}
 {baseline}
 """
-    for name, more, baseline in (
+    for name, per_query, baseline in (
         ("paired", ", per_query: queries", "baseline: old"),
         ("unknown", "", "baseline: old"),
         ("unpaired", "", ""),
     ):
         texts = [
-            spec.format(name=name, more=more, baseline=baseline, retired=retired)
+            spec.format(name=name, more=per_query, baseline=baseline, retired=retired)
             for retired in (", ap", "")
         ]
         (tmp_path / "s.yml").write_text(texts[0])
         sqlmetrics("run", "s.yml", "--db", "x.duckdb", folder=tmp_path)
         (tmp_path / "s.yml").write_text(texts[1])
-        asked = sm.Spec.read(tmp_path / "s.yml")
-        page = sm.report(asked, baseline="old", connection=tmp_path / "x.duckdb")
+        stored_spec = sm.Spec.read(tmp_path / "s.yml")
+        page = sm.report(stored_spec, baseline="old", connection=tmp_path / "x.duckdb")
         row, same_row = page.content.rows
         assert same_row["p_value"] == 1, "it counts among those whose p is adjusted"
         assert row["p_adjusted"] == min(1, 2 * row["p_value"]), "and a retired metric does not"
@@ -673,21 +681,21 @@ output: {{relation: facts{more}}}
 
 @by_turns(2)
 def test_a_log_needs_no_spec(tmp_path: Path) -> None:
-    asked = {"query_id": "r1", "client_id": "c", "user_query": "tea"}
-    asked |= {"timestamp": "2026-01-01T00:00:00Z"}
-    (tmp_path / "q.ndjson").write_text(json.dumps(asked) + "\n")
+    query = {"query_id": "r1", "client_id": "c", "user_query": "tea"}
+    query |= {"timestamp": "2026-01-01T00:00:00Z"}
+    (tmp_path / "q.ndjson").write_text(json.dumps(query) + "\n")
     events = [
-        asked
+        query
         | {"action_name": name, "timestamp": f"2026-01-01T00:00:0{at}Z"}
-        | {"event_attributes": {"object": {"object_id": item}, "position": {"ordinal": place}}}
-        for at, (name, item, place) in enumerate(
+        | {"event_attributes": {"object": {"object_id": item}, "position": {"ordinal": ordinal}}}
+        for at, (name, item, ordinal) in enumerate(
             [("impression", "a", 1), ("impression", "b", 2), ("click", "b", 2)]
         )
     ]
-    (tmp_path / "e.ndjson").write_text("".join(json.dumps(one) + "\n" for one in events))
-    done = sqlmetrics("report", "q.ndjson", "e.ndjson", "--out", "-", folder=tmp_path)
-    assert "are not corrected" in done.stdout
-    assert "mrr" in done.stdout
+    (tmp_path / "e.ndjson").write_text("".join(json.dumps(event) + "\n" for event in events))
+    completed = sqlmetrics("report", "q.ndjson", "e.ndjson", "--out", "-", folder=tmp_path)
+    assert "are not corrected" in completed.stdout
+    assert "mrr" in completed.stdout
 
 
 def test_ranks_have_their_own_scale_and_days_are_in_order() -> None:
@@ -754,13 +762,13 @@ def test_the_slices_of_a_result_have_every_system_and_their_metric() -> None:
     ]
     labels = [{"query_id": f"q{n}", "item_id": "cabb"[n - 1], "grade": 1} for n in range(1, 5)]
     result = sm.evaluate(
-        *(pa.Table.from_pylist(one) for one in (rows, labels)),
+        *(pa.Table.from_pylist(table) for table in (rows, labels)),
         ["mrr"],
         by=["land"],
         system="system",
         confidence=0.95,
     )
-    (slices,) = (one for one in pictures_of(result) if one.name == "segments")
+    (slices,) = (picture for picture in pictures_of(result) if picture.name == "segments")
     assert {(row["label"], row["system"]) for row in slices.chart.rows} == {
         (f"land = {land}", name) for land in "ab" for name in ("one", "two")
     }
@@ -781,11 +789,11 @@ def test_medians_of_days_are_not_added_up() -> None:
     names = ("query_id", "item_id", "score", "ds")
     rankings = pa.table(dict(zip(names, map(list, zip(*rows, strict=True)), strict=True)))
     labels = pa.table({"query_id": ["q0", "q1"], "item_id": ["d1", "d0"], "grade": [1, 1]})
-    whole = {}
+    tools_by_average = {}
     for average, end in (("macro", None), ("median", None), ("median", days[1])):
         page = sm.report(rankings, labels, "mrr", date="ds", average=average, end=end)
-        whole[average, end] = {"tools"} & {picture.key for picture in page.pictures}
-    assert whole == {
+        tools_by_average[average, end] = {"tools"} & {picture.key for picture in page.pictures}
+    assert tools_by_average == {
         ("macro", None): {"tools"},
         ("median", None): set(),
         ("median", days[1]): {"tools"},

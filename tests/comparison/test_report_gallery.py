@@ -27,7 +27,7 @@ from sqlmetrics.comparison.page.report import LATER, MAKERS
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "gallery.md"
 PICTURES = ROOT / "docs" / "pictures" / "report"
-NAMES = [*(one.__name__ for one in MAKERS + LATER), "contributions", "funnel"]
+NAMES = [*(maker.__name__ for maker in MAKERS + LATER), "contributions", "funnel"]
 
 HEAD = """\
 # The pictures of a report
@@ -46,13 +46,13 @@ The report of the month begins so:
 
 def test_each_picture_is_in_the_gallery() -> None:
     text = PAGE.read_text(encoding="utf-8")
-    there = re.findall(r"^`sqlmetrics plot ([\w-]+)`", text, re.MULTILINE)
-    assert {one.partition("-")[0] for one in there} == {*NAMES}
+    keys = re.findall(r"^`sqlmetrics plot ([\w-]+)`", text, re.MULTILINE)
+    assert {key.partition("-")[0] for key in keys} == {*NAMES}
     for name in NAMES:
         assert f"## {Words()(f'{name}.title')}" in text
         assert Words()(f"{name}.look") in text
-    for drawn in re.findall(r"\(pictures/report/(\S+)\)", text):
-        assert (PICTURES / drawn).is_file()
+    for file_name in re.findall(r"\(pictures/report/(\S+)\)", text):
+        assert (PICTURES / file_name).is_file()
     assert {file.name for file in PICTURES.iterdir()} == set(re.findall(r"[\w-]+\.svg", text))
 
 
@@ -70,17 +70,17 @@ def test_the_gallery_is_current(tmp_path: Path) -> None:
 def _reports(folder: Path) -> list[sm.Report]:
     """Of the month, of one system alone, and of a click log."""
     rankings, labels = month(planted=True, a_day=60)
-    asked = {"date": "ds", "by": "country"}
+    options = {"date": "ds", "by": "country"}
     metrics = ["ndcg@5", "recall@3", "mrr", "hit@1"]
     deploys = pa.table({"day": ["2026-11-09", "2026-11-20"], "name": ["ranker 2", "new index"]})
-    both = sm.report(
-        rankings, labels, metrics, baseline="old", margin=0.01, deploys=deploys, **asked
+    compared = sm.report(
+        rankings, labels, metrics, baseline="old", margin=0.01, deploys=deploys, **options
     )
     few = labels.filter(pc.match_substring_regex(labels["item_id"], "i[0-8]"))
     alone = rankings.filter(pc.equal(rankings["system"], "new"))
     rounded = pc.round(alone["score"], 0)
     alone = alone.set_column(alone.column_names.index("score"), "score", rounded)
-    single = sm.report(alone, few, metrics, **asked)
+    single = sm.report(alone, few, metrics, **options)
     funnel = sm.report(sm.funnel(_stages(alone), labels, date="ds"))
     sm.simulate(folder / "log", requests=6_000, queries=60, users=2_000, seed=3)
     columns = {"request": "request_id", "item": "item_id", "time": "shown_at", "user": "user_id"}
@@ -95,42 +95,42 @@ def _reports(folder: Path) -> list[sm.Report]:
     }
     labelled = {"grades": {"click": 1, "purchase": 3}}
     clicks = {"impressions": impressions, "events": events, "labels": labelled}
-    asked_of_log = ["ndcg@10", "mrr", "ctr@5", "abandonment"]
-    log = sm.report(sm.Spec(name="log", clicks=clicks, metrics=asked_of_log, baseline="old"))
+    log_metrics = ["ndcg@10", "mrr", "ctr@5", "abandonment"]
+    log = sm.report(sm.Spec(name="log", clicks=clicks, metrics=log_metrics, baseline="old"))
     pooled = {"pool": "query_item", "rate": "coee"}
     clicks |= {"labels": pooled, "propensity": {"method": "em"}}
     corrected = sm.report(sm.Spec(name="corrected", clicks=clicks, metrics=["ndcg@10"]))
-    return [both, single, funnel, log, corrected]
+    return [compared, single, funnel, log, corrected]
 
 
 def _stages(rankings: pa.Table) -> pa.Table:
     """Recall that finds eight of ten items, a ranker that keeps six, and a page of three."""
     rows = rankings.sort_by([("query_id", "ascending"), ("score", "descending")]).to_pylist()
-    found: dict[tuple[str, str], int] = {}
+    counts: dict[tuple[str, str], int] = {}
     staged = []
     for row in rows:
         is_found = (int(row["query_id"][1:]) + int(row["item_id"][1:])) % 5
         for stage, size in (("recall", 10), ("rank", 6), ("page", 3)):
-            place = found.get((row["query_id"], stage), 0)
-            if is_found and place < size:
-                found[row["query_id"], stage] = place + 1
+            rank = counts.get((row["query_id"], stage), 0)
+            if is_found and rank < size:
+                counts[row["query_id"], stage] = rank + 1
                 staged.append({**row, "stage": stage})
     return pa.Table.from_pylist(staged)
 
 
-def _shown(reports: list[sm.Report]) -> Iterator[tuple[sm.Report, str]]:
+def _each_picture(reports: list[sm.Report]) -> Iterator[tuple[sm.Report, str]]:
     """Each picture once, with the report that it is taken from."""
-    seen = set()
+    names = set()
     for report in reports:
         for picture in report.pictures:
-            if picture.name not in seen:
-                seen.add(picture.name)
+            if picture.name not in names:
+                names.add(picture.name)
                 yield report, picture.key
 
 
 def _page(reports: list[sm.Report]) -> Iterator[str]:
     yield HEAD.format(headline=reports[0].headline)
-    for report, key in _shown(reports):
+    for report, key in _each_picture(reports):
         picture = report.plot(key)
         yield f"## {picture.title(report.words)}\n"
         yield f"{picture.sentence(report.words)}\n"
@@ -157,7 +157,7 @@ def _draw(reports: list[sm.Report]) -> None:
     PICTURES.mkdir(parents=True, exist_ok=True)
     for old in PICTURES.glob("*.svg"):
         old.unlink()
-    for report, key in _shown(reports):
+    for report, key in _each_picture(reports):
         text = standing(report.plot(key).chart.svg(report.words), key)
         (PICTURES / f"{key}.svg").write_text(text + "\n", encoding="utf-8")
 
@@ -176,15 +176,17 @@ def test_each_chart_draws_what_its_table_says(tmp_path: Path) -> None:
             for size in (WIDE, NARROW):
                 assert [*_outside(picture.chart.spec(report.words, size))] == [], picture.key
             sentence = picture.sentence(report.words)
-            drawn, table = _drawn_rows(picture), _table_rows(picture)
-            assert drawn, picture.key
-            assert drawn <= table or picture.name == "scatter", picture.key
+            chart_rows, table_rows = _drawn_rows(picture), _table_rows(picture)
+            assert chart_rows, picture.key
+            assert chart_rows <= table_rows or picture.name == "scatter", picture.key
             if picture.name == "contributions":
-                _check_sum(report, picture, len(table - drawn))
+                _check_sum(report, picture, len(table_rows - chart_rows))
                 continue
-            told = f"The chart shows {len(drawn)} of {len(table)} rows"
-            missing = table - drawn
-            assert all(told in sentence or f" {row[0]}" in sentence for row in missing), picture.key
+            count_note = f"The chart shows {len(chart_rows)} of {len(table_rows)} rows"
+            missing = table_rows - chart_rows
+            assert all(count_note in sentence or f" {row[0]}" in sentence for row in missing), (
+                picture.key
+            )
             _check_order(report, picture)
             hidden = _hidden_systems(report, picture)
             assert all(re.search(rf"Not drawn: .*\b{name}\b", sentence) for name in hidden)
@@ -202,17 +204,17 @@ def _hidden_systems(report: sm.Report, picture: Picture) -> set[str]:
     """Those that have no mark in a picture of systems; two are moved, and groups are none."""
     if not picture.chart.systems or picture.name in ("movers", "examination"):
         return set()
-    seen = {row.get("system", row.get("label")) for row in picture.chart.rows}
-    return {*report.content.systems} - seen
+    charted = {row.get("system", row.get("label")) for row in picture.chart.rows}
+    return {*report.content.systems} - charted
 
 
 def _check_sum(report: sm.Report, picture: Picture, n_others: int) -> None:
     """The bars of all slices come to the difference; those past the largest are one bar."""
     *_, last, total = picture.chart.parameters["sums"]
     assert not n_others or last["label"].startswith(f"{n_others} others (")
-    whole = report.content.row(report.content.main, report.content.first)
-    assert whole
-    assert total["text"] == signed(whole["difference"])
+    row = report.content.row(report.content.main, report.content.first)
+    assert row
+    assert total["text"] == signed(row["difference"])
 
 
 def _check_values(picture: Picture) -> None:
@@ -224,9 +226,9 @@ def _check_values(picture: Picture) -> None:
     if picture.name in ("means", "verdicts"):
         of_panels = [{row["panel"] for row in rows if name in row["label"]} for name in RANGES]
         assert all(len(panel) < 2 and "" not in panel for panel in of_panels), "a scale of its own"
-        drawn = {row["label"].rpartition(" · ")[2] for row in rows}
+        charted = {row["label"].rpartition(" · ")[2] for row in rows}
         named = {row[picture.columns.index("metric")] for row in picture.cells}
-        assert drawn == named or picture.left_out.startswith(" The chart shows")
+        assert charted == named or picture.left_out.startswith(" The chart shows")
     if picture.name in ("days", "trend"):
         days = [row["day"] for row in rows]
         assert days == sorted(days)
@@ -244,19 +246,19 @@ def _crowded() -> list[sm.Report]:
         {
             **row,
             "system": f"s{number}",
-            "score": row["score"] + (place * number) % 7,
+            "score": row["score"] + (position * number) % 7,
             "shop": int(row["query_id"][1:]) % 30,
         }
         for number in range(10)
-        for place, row in enumerate(alone.to_pylist())
+        for position, row in enumerate(alone.to_pylist())
     ]
-    asked: dict[str, Any] = {"date": "ds", "by": "country", "confidence": 0.95}
+    options: dict[str, Any] = {"date": "ds", "by": "country", "confidence": 0.95}
     few = ["mrr", "first_rank", "ndcg@5", "hit@1", "num_ret", "recall@3", "precision@3"]
-    result = sm.evaluate(pa.Table.from_pylist(crowd), labels, few, system="system", **asked)
+    result = sm.evaluate(pa.Table.from_pylist(crowd), labels, few, system="system", **options)
     compared = sm.report(
         pa.Table.from_pylist(crowd), labels, few, baseline="s0", date="ds", by=["country", "shop"]
     )
-    return [sm.report(result), compared, sm.report(sm.evaluate(alone, labels, few, **asked))]
+    return [sm.report(result), compared, sm.report(sm.evaluate(alone, labels, few, **options))]
 
 
 def _outside(spec: dict[str, Any]) -> Iterator[tuple[str, float, float, float, float]]:
@@ -303,10 +305,10 @@ def _drawn_rows(picture: Picture) -> set[tuple[str, ...]]:
         return {(bar["label"].rpartition(" (")[0], bar["text"]) for bar in bars}
     if name == "funnel":  # between all and what is left
         return {(bar["label"],) for bar in chart.rows[1:-1]}
-    return {WRITTEN[name](row) for row in chart.rows}
+    return {ROW_CELLS[name](row) for row in chart.rows}
 
 
-WRITTEN: dict[str, Callable[[Mapping[str, Any]], tuple[str, ...]]] = {
+ROW_CELLS: dict[str, Callable[[Mapping[str, Any]], tuple[str, ...]]] = {
     "means": lambda row: (row["label"], row["system"], number(row["value"])),
     "segments": lambda row: (row["label"], row["system"], number(row["value"])),
     "rates": lambda row: (row["label"], row["system"], number(row["value"])),
@@ -345,7 +347,7 @@ def _table_rows(picture: Picture) -> set[tuple[str, ...]]:
     """The rows of a table with what is drawn of them, a wide one long."""
     if picture.name in TABLES:
         return {*TABLES[picture.name](picture)}
-    return {tuple(row[place] for place in PLACES[picture.name]) for row in picture.cells}
+    return {tuple(row[index] for index in DRAWN_COLUMNS[picture.name]) for row in picture.cells}
 
 
 Rows = Iterator[tuple[str, ...]]
@@ -383,10 +385,10 @@ def _verdicts(picture: Picture) -> Rows:
 def _cleaning(picture: Picture) -> Rows:
     """A step without a loss has no bar, nor has a sum after none, nor what was not used."""
     logged = {row[0]: row[3] for row in picture.cells if row[1] == "logged"}
-    for what, step, removed, left in picture.cells:
-        is_same = step == "kept" and left == logged[what]
-        if removed != "0" and left != "0" and not is_same:
-            yield what, step
+    for relation, step, removed, remaining in picture.cells:
+        is_same = step == "kept" and remaining == logged[relation]
+        if removed != "0" and remaining != "0" and not is_same:
+            yield relation, step
 
 
 def _deltas(picture: Picture) -> Rows:
@@ -415,7 +417,7 @@ TABLES: dict[str, Callable[[Picture], Rows]] = {
 }
 """Tables of another shape than their chart's rows."""
 
-PLACES: dict[str, tuple[int, ...]] = {
+DRAWN_COLUMNS: dict[str, tuple[int, ...]] = {
     **dict.fromkeys(("means", "segments", "rates", "examination"), (0, 1, 2)),
     "trend": (1, 0, 2),
     "days": (0, 2, 4),

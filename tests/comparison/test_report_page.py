@@ -33,13 +33,15 @@ def browser() -> Iterator[Any]:
     """Chromium, without a window."""
     pytest.importorskip("vl_convert")
     playwright = pytest.importorskip("playwright.sync_api")
-    found = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome")
-    if not found:
+    executable = (
+        os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome")
+    )
+    if not executable:
         pytest.skip("no Chromium")
     with playwright.sync_playwright() as started:
-        one = started.chromium.launch(executable_path=found, args=["--no-sandbox"])
-        yield one
-        one.close()
+        chromium = started.chromium.launch(executable_path=executable, args=["--no-sandbox"])
+        yield chromium
+        chromium.close()
 
 
 @pytest.fixture(scope="module")
@@ -57,20 +59,20 @@ def axe(tmp_path_factory: pytest.TempPathFactory) -> str:
 @pytest.fixture(scope="module")
 def reports() -> dict[str, sm.Report]:
     """A month with a regression, one day of one system, and what data there is at hand."""
-    found = {"month": sm.report(*month(planted=True), ["ndcg@5", "mrr"], date="ds", by="country")}
-    one = month(planted=False, days=1)
-    found["day"] = sm.report(*one, "ndcg@5", where="system = 'new'")
+    by_name = {"month": sm.report(*month(planted=True), ["ndcg@5", "mrr"], date="ds", by="country")}
+    tables = month(planted=False, days=1)
+    by_name["day"] = sm.report(*tables, "ndcg@5", where="system = 'new'")
     robust, clicks = SHARED / "robust03", SHARED / "clicks"
     if robust.is_dir():
         runs = {file.name.partition(".")[0]: file for file in sorted(robust.glob("*.txt.gz"))}
         qrels = runs.pop("qrels")
-        found["robust"] = sm.report(
+        by_name["robust"] = sm.report(
             {name: str(file) for name, file in runs.items()}, str(qrels), ["ap", "ndcg@20", "mrr"]
         )
     if clicks.is_dir():
         files = [str(clicks / f"ubi_{name}.ndjson") for name in ("queries", "events")]
-        found["clicks"] = sm.report(*files)
-    return found
+        by_name["clicks"] = sm.report(*files)
+    return by_name
 
 
 @by_night
@@ -84,49 +86,49 @@ def test_pages_in_a_browser(
 ) -> None:
     size, theme, language = look
     width, height = SIZES[size]
-    for name, made in reports.items():
-        file = sm.Report(made.content, language).save(tmp_path / f"{name}.html")
+    for name, report in reports.items():
+        file = sm.Report(report.content, language).save(tmp_path / f"{name}.html")
         assert file.stat().st_size <= LARGEST, name
         context = browser.new_context(
             viewport={"width": width, "height": height}, color_scheme=theme, bypass_csp=True
         )
         page = context.new_page()
-        told: list[str] = []
-        asked: list[str] = []
-        page.on("console", lambda message, told=told: told.append(message.text))
-        page.on("pageerror", lambda error, told=told: told.append(str(error)))
-        page.on("request", lambda request, asked=asked: asked.append(request.url))
+        problems: list[str] = []
+        requests: list[str] = []
+        page.on("console", lambda message, problems=problems: problems.append(message.text))
+        page.on("pageerror", lambda error, problems=problems: problems.append(str(error)))
+        page.on("request", lambda request, requests=requests: requests.append(request.url))
         begun = time.perf_counter()
         page.goto(file.as_uri())
         assert time.perf_counter() - begun < 3, "opens in a second, on a machine with time"
-        assert asked == [file.as_uri()]
+        assert requests == [file.as_uri()]
         assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0, name
         _is_drawn(page, size)
         _sorts(page)
         page.evaluate(axe)
-        found = page.evaluate("axe.run({resultTypes: ['violations']})")
+        audit = page.evaluate("axe.run({resultTypes: ['violations']})")
         bad = [
-            (one["id"], [node["html"][:120] for node in one["nodes"][:3]])
-            for one in found["violations"]
-            if one["impact"] in ("serious", "critical")
+            (violation["id"], [node["html"][:120] for node in violation["nodes"][:3]])
+            for violation in audit["violations"]
+            if violation["impact"] in ("serious", "critical")
         ]
         assert bad == [], (name, bad)
-        assert told == [], (name, told)
+        assert problems == [], (name, problems)
         context.close()
 
 
 def _is_drawn(page: Any, size: str) -> None:
     """The drawings of this width are seen, and nothing of them lies outside the page."""
-    own, other = ("wide", "narrow") if size == "desktop" else ("narrow", "wide")
-    assert page.locator(f".drawing.{own} svg").count() > 0
-    assert all(one.is_visible() for one in page.locator(f".drawing.{own} svg").all())
-    assert not any(one.is_visible() for one in page.locator(f".drawing.{other} svg").all())
+    visible, hidden = ("wide", "narrow") if size == "desktop" else ("narrow", "wide")
+    assert page.locator(f".drawing.{visible} svg").count() > 0
+    assert all(drawing.is_visible() for drawing in page.locator(f".drawing.{visible} svg").all())
+    assert not any(drawing.is_visible() for drawing in page.locator(f".drawing.{hidden} svg").all())
     outside = page.evaluate(
         """name => [...document.querySelectorAll(`.drawing.${name} text`)]
             .map(one => [one.textContent, one.getBoundingClientRect()])
             .filter(([text, box]) => text && (box.left < -1 || box.right > innerWidth + 1))
             .map(([text]) => text)""",
-        own,
+        visible,
     )
     assert outside == []
 

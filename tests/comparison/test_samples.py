@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from command import sqlmetrics
-from compared_tables import NEW, OLD, OTHERS, N, compared, near
+from compared_tables import NEW, OLD, OTHER_ENGINES, N, compared, near
 from conftest import peer
 from engines.starting import Servers
 from marked import by_turns, engines
@@ -35,14 +35,18 @@ def linearised(sides: list[tuple[Any, Any, Any]]) -> tuple[float, float, float]:
     moved, means = np.zeros(clusters), []
     for sign, (value, weight, cluster) in zip((1, -1), sides, strict=True):
         mean = np.average(value, weights=weight)
-        own = np.bincount(cluster, (value - mean) * weight, clusters) / weight.sum()
+        influence = np.bincount(cluster, (value - mean) * weight, clusters) / weight.sum()
         n = len(np.unique(cluster))
-        moved += sign * own * np.sqrt(n / (n - 1))
+        moved += sign * influence * np.sqrt(n / (n - 1))
         means.append(mean)
-    one, other = (np.isin(np.arange(clusters), cluster) for _, _, cluster in sides)
-    parts = [own for own in (one & other, one & ~other, other & ~one) if own.any()]
-    squares = [(moved[own] ** 2).sum() for own in parts]
-    free = [q**2 / (own.sum() - 1) for q, own in zip(squares, parts, strict=True)]
+    in_system, in_baseline = (np.isin(np.arange(clusters), cluster) for _, _, cluster in sides)
+    parts = [
+        members
+        for members in (in_system & in_baseline, in_system & ~in_baseline, in_baseline & ~in_system)
+        if members.any()
+    ]
+    squares = [(moved[members] ** 2).sum() for members in parts]
+    free = [q**2 / (members.sum() - 1) for q, members in zip(squares, parts, strict=True)]
     df = float(sum(squares) ** 2 / sum(free))
     return float(means[0] - means[1]), float(np.sqrt(sum(squares))), df
 
@@ -65,9 +69,12 @@ def test_queries_of_their_own_give_scipy_s_welch_test() -> None:
     assert row["p_value"] == near(0.4249521508003102)
     assert (row["ci_low"], row["ci_high"]) == (near(-0.11686997435987106), near(0.270198134359871))
     half = {name: [v and round(v) / 2 for v in values] for name, values in SPLIT.items()}
-    asked: dict[str, Any] = {"facts": {"user_id": [i % 4 for i in range(N)]}, "cluster": "user_id"}
-    for more in ({}, asked):
-        rows = compared(half, paired=False, metrics=["cg@1", "hit(rel=0.5)@1"], **more)
+    clustered: dict[str, Any] = {
+        "facts": {"user_id": [i % 4 for i in range(N)]},
+        "cluster": "user_id",
+    }
+    for options in ({}, clustered):
+        rows = compared(half, paired=False, metrics=["cg@1", "hit(rel=0.5)@1"], **options)
         assert [(row["n"], row["n_baseline"]) for row in rows] == [(25, 15)] * 2
     assert rows["cg@1"]["value"] == near(np.mean([v for v in half["new"] if v is not None]))
     with pytest.raises(sm.InputError, match=r"or an A/B test, compare them unpaired"):
@@ -77,9 +84,9 @@ def test_queries_of_their_own_give_scipy_s_welch_test() -> None:
 @pytest.mark.long
 def test_queries_of_both_sides_give_the_paired_test() -> None:
     systems = {"new": NEW, "old": OLD}
-    own, paired = (compared(systems, paired=is_paired)["cg@1"] for is_paired in (False, True))
+    unpaired, paired = (compared(systems, paired=is_paired)["cg@1"] for is_paired in (False, True))
     for name in ("difference", "ci_low", "ci_high", "p_value", "smallest_detectable"):
-        assert own[name] == near(paired[name])
+        assert unpaired[name] == near(paired[name])
 
 
 @by_turns(0.5)
@@ -87,11 +94,11 @@ def test_users_on_both_sides_and_weights_are_the_delta_method_s() -> None:
     users = [i % 13 for i in range(N)]
     weights = [1.0 + i % 5 for i in range(N)]
     facts = {"user_id": users, "traffic": weights}
-    found = compared(SPLIT, paired=False, facts=facts, cluster="user_id", weight="traffic")
+    comparison = compared(SPLIT, paired=False, facts=facts, cluster="user_id", weight="traffic")
     u, w, x, y = map(np.array, (users, weights, NEW, OLD))
     sides = [(x[:25], w[:25], u[:25]), (y[25:], w[25:], u[25:])]
     mean, error, df = linearised(sides)
-    row = found["cg@1"]
+    row = comparison["cg@1"]
     assert df == near(12)  # 13 users, all of them on both sides
     assert (row["difference"], row["p_value"]) == (near(mean), p_of(mean, error, df))
 
@@ -101,8 +108,10 @@ def test_a_bootstrap_of_two_samples_is_numpy_s_within_its_error() -> None:
     row = compared(SPLIT, paired=False, test="bootstrap", replicates=4000)["cg@1"]
     chance = np.random.default_rng(3)
     x, y = np.array(NEW[:25]), np.array(OLD[25:])
-    drawn = [one[chance.integers(0, len(one), (20_000, len(one)))].mean(1) for one in (x, y)]
-    limits = np.quantile(drawn[0] - drawn[1], [0.025, 0.975])
+    means = [
+        values[chance.integers(0, len(values), (20_000, len(values)))].mean(1) for values in (x, y)
+    ]
+    limits = np.quantile(means[0] - means[1], [0.025, 0.975])
     assert [row["ci_low"], row["ci_high"]] == pytest.approx(list(limits), abs=0.02)
 
 
@@ -123,22 +132,27 @@ def test_sides_without_variance_and_of_one_query() -> None:
 def test_a_covariate_gives_the_slope_of_least_squares() -> None:
     """The adjusted difference is the coefficient of the side beside the covariate."""
     before = [round(0.5 * x + 0.1 * sin_of(i), 6) for i, x in enumerate(NEW)]
-    found = compared(SPLIT, facts={"before": before}, covariate="before")
-    row, plain = found["cg@1"], compared(SPLIT, paired=False)["cg@1"]
+    comparison = compared(SPLIT, facts={"before": before}, covariate="before")
+    row, plain = comparison["cg@1"], compared(SPLIT, paired=False)["cg@1"]
     y, c = np.array([*NEW[:25], *OLD[25:]]), np.array(before)
     side = np.repeat([1.0, 0.0], [25, 15])
     (_, effect, slope), *_ = np.linalg.lstsq(np.column_stack([np.ones(N), side, c]), y, rcond=None)
     assert row["difference"] == near(effect)
     assert row["value"] - row["baseline_value"] == near(effect)
-    left = y - slope * c
-    parts = [np.var(left[side == one], ddof=1) / (side == one).sum() for one in (1, 0)]
+    residuals = y - slope * c
+    parts = [
+        np.var(residuals[side == indicator], ddof=1) / (side == indicator).sum()
+        for indicator in (1, 0)
+    ]
     error = np.sqrt(sum(parts) * 38 / 37)
-    whole = sum(np.var(y[side == one], ddof=1) / (side == one).sum() for one in (1, 0))
-    assert row["variance_reduction"] == near(1 - error**2 / whole)
+    plain_variance = sum(
+        np.var(y[side == indicator], ddof=1) / (side == indicator).sum() for indicator in (1, 0)
+    )
+    assert row["variance_reduction"] == near(1 - error**2 / plain_variance)
     df = sum(parts) ** 2 / (parts[0] ** 2 / 24 + parts[1] ** 2 / 14) - 1
     assert row["p_value"] == p_of(effect, error, df)
     assert (row["test"], plain["variance_reduction"]) == ("Welch t, covariate", None)
-    assert "covariate before: 40 of 40 queries have one" in " ".join(str(found).split())
+    assert "covariate before: 40 of 40 queries have one" in " ".join(str(comparison).split())
 
 
 def sin_of(i: int) -> float:
@@ -150,7 +164,7 @@ def test_days_before_are_a_covariate_of_each_metric() -> None:
     """As if the column had these values; a query that is new counts as their mean."""
     old, split = range(36), {"new": range(20), "old": range(20, N)}
     rows = [("2026-01-01", "prod", i, OLD[i]) for i in old]
-    rows += [("2026-01-05", name, i, NEW[i]) for name, own in split.items() for i in own]
+    rows += [("2026-01-05", name, i, NEW[i]) for name, queries in split.items() for i in queries]
     rankings = pa.Table.from_pylist(
         [
             {"ds": day, "system": system, "query_id": i, "item_id": f"{day}{i}", "score": 1.0}
@@ -161,14 +175,14 @@ def test_days_before_are_a_covariate_of_each_metric() -> None:
     labels = pa.Table.from_pylist(
         [{"query_id": i, "item_id": f"{day}{i}", "grade": value} for day, _, i, value in rows]
     )
-    asked: dict[str, Any] = {"date": "ds", "baseline": "old"}
+    options: dict[str, Any] = {"date": "ds", "baseline": "old"}
     metrics = ["cg@1", "dcg(gain=linear)@1"]
-    by_days = sm.compare(rankings, labels, metrics, covariate="2026-01-01..2026-01-03", **asked)
+    by_days = sm.compare(rankings, labels, metrics, covariate="2026-01-01..2026-01-03", **options)
     late = rankings.filter(pa.compute.equal(rankings["ds"], "2026-01-05"))
-    by_column = sm.compare(late, labels, metrics, covariate="known", **asked)
-    for own, other in zip(by_days, by_column, strict=True):
+    by_column = sm.compare(late, labels, metrics, covariate="known", **options)
+    for row, other in zip(by_days, by_column, strict=True):
         for name in ("difference", "p_value", "variance_reduction"):
-            assert own[name] == near(other[name])
+            assert row[name] == near(other[name])
     assert by_days["cg@1"]["variance_reduction"] > 0.3
     assert "36 of 40 queries have one" in " ".join(str(by_days).split())
 
@@ -201,8 +215,8 @@ WEEK = {
 @by_turns(0.5)
 def test_a_day_beside_a_day_holds_all_queries_and_knows_those_that_come_again() -> None:
     rankings, labels = of_days(WEEK)
-    found = sm.compare(rankings, labels, "cg@1", date="ds", dates="2026-01-01,2026-01-08")
-    row = found["cg@1"]
+    comparison = sm.compare(rankings, labels, "cg@1", date="ds", dates="2026-01-01,2026-01-08")
+    row = comparison["cg@1"]
     sides = [
         (np.array([*WEEK[day].values()]), np.ones(30), np.array([*WEEK[day]]))
         for day in ("2026-01-08", "2026-01-01")
@@ -226,8 +240,8 @@ def test_a_day_beside_a_day_holds_all_queries_and_knows_those_that_come_again() 
 @pytest.mark.long
 def test_periods_count_each_day_and_paired_the_mean_of_a_query_s_days() -> None:
     rankings, labels = of_days(WEEK)
-    asked: dict[str, Any] = {"date": "ds", "dates": ["2026-01-01..2026-01-07", "2026-01-08"]}
-    row = sm.compare(rankings, labels, "cg@1", **asked)["cg@1"]
+    options: dict[str, Any] = {"date": "ds", "dates": ["2026-01-01..2026-01-07", "2026-01-08"]}
+    row = sm.compare(rankings, labels, "cg@1", **options)["cg@1"]
     first = [*WEEK["2026-01-01"].values(), *WEEK["2026-01-02"].values()]
     query = [*WEEK["2026-01-01"], *WEEK["2026-01-02"]]
     sides = [
@@ -237,7 +251,7 @@ def test_periods_count_each_day_and_paired_the_mean_of_a_query_s_days() -> None:
     mean, error, df = linearised(sides)
     assert (row["n_baseline"], row["baseline_value"]) == (50, near(np.mean(first)))
     assert (row["difference"], row["p_value"]) == (near(mean), p_of(mean, error, df))
-    row = sm.compare(rankings, labels, "cg@1", paired=True, **asked)["cg@1"]
+    row = sm.compare(rankings, labels, "cg@1", paired=True, **options)["cg@1"]
     means = [np.mean([WEEK[d][i] for d in (*WEEK,)[:2] if i in WEEK[d]]) for i in range(10, 30)]
     assert row["n"] == 20
     assert row["baseline_value"] == near(np.mean(means))
@@ -247,13 +261,13 @@ def test_periods_count_each_day_and_paired_the_mean_of_a_query_s_days() -> None:
 def test_dates_of_a_spec_by_the_command_line(tmp_path: Path) -> None:
     rankings, labels = of_days(WEEK)
     wanted = sm.compare(rankings, labels, "cg@1", date="ds", dates="2026-01-01,2026-01-08")
-    both = pa.concat_tables(
+    two_systems = pa.concat_tables(
         [
             rankings.append_column("system", pa.array([name] * rankings.num_rows))
             for name in ("prod", "other")
         ]
     )
-    pq.write_table(both, tmp_path / "rankings.parquet")
+    pq.write_table(two_systems, tmp_path / "rankings.parquet")
     pq.write_table(labels, tmp_path / "labels.parquet")
     (tmp_path / "search.yml").write_text(
         "rankings:\n  file: rankings.parquet\n"
@@ -261,20 +275,22 @@ def test_dates_of_a_spec_by_the_command_line(tmp_path: Path) -> None:
         "labels: {file: labels.parquet}\nmetrics: [cg@1]\n"
     )
     words = ["compare", "search.yml", "--dates", "2026-01-01,2026-01-08", "-o", "json"]
-    done = sqlmetrics(*words, "--systems", "prod", folder=tmp_path)
-    (row,), (same,) = json.loads(done.stdout), wanted.to_dicts()
-    assert {name: pytest.approx(one, rel=1e-12) for name, one in same.items()} == row
-    done = sqlmetrics(*words, folder=tmp_path, expect=2)
-    assert "dates compare one system with itself, but there are other, prod" in done.stderr
+    completed = sqlmetrics(*words, "--systems", "prod", folder=tmp_path)
+    (row,), (same,) = json.loads(completed.stdout), wanted.to_dicts()
+    assert {name: pytest.approx(value, rel=1e-12) for name, value in same.items()} == row
+    completed = sqlmetrics(*words, folder=tmp_path, expect=2)
+    assert "dates compare one system with itself, but there are other, prod" in completed.stderr
 
 
 @pytest.mark.long
 def test_days_that_cannot_be_compared_are_refused_with_what_to_do() -> None:
     rankings, labels = of_days(WEEK)
 
-    def refused(match: str, dates: Any, error: type[Exception] = sm.SpecError, **more: Any) -> None:
+    def refused(
+        match: str, dates: Any, error: type[Exception] = sm.SpecError, **options: Any
+    ) -> None:
         with pytest.raises(error, match=match):
-            sm.compare(rankings, labels, "cg@1", dates=dates, **{"date": "ds"} | more)
+            sm.compare(rankings, labels, "cg@1", dates=dates, **{"date": "ds"} | options)
 
     refused("needs two or more", "2026-01-01")
     refused("'next' is not a day like", "2026-01-01,next")
@@ -289,21 +305,23 @@ def test_days_that_cannot_be_compared_are_refused_with_what_to_do() -> None:
 # -- engines and peers ------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", engines(OTHERS, now=[]))
+@pytest.mark.parametrize("name", engines(OTHER_ENGINES, now=[]))
 def test_engines_give_duckdb_s_samples(name: str, servers: Servers) -> None:
     facts = {"user_id": [f"ü{i % 13}" for i in range(N)], "before": OLD}
     country = {"country": ["DE" if i % 3 else "FR" for i in range(N)]}
-    asks = (
+    cases = (
         {"covariate": "before", "cluster": "user_id", "by": "country"},
         {"paired": False, "test": "bootstrap", "cluster": "user_id"},
     )
-    for ask in asks[:1] if name == "spark" else asks:
-        asked: dict[str, Any] = {"facts": facts | country, **ask}
+    for case in cases[:1] if name == "spark" else cases:
+        options: dict[str, Any] = {"facts": facts | country, **case}
         with servers.open(name) as engine:
             database = Database(engine)
-            there = compared(SPLIT, connection=database, **asked)
-        for own, duck in zip(there.rows, compared(SPLIT, **asked).rows, strict=True):
-            assert {k: pytest.approx(v, rel=1e-9, abs=1e-9) for k, v in duck.items()} == own
+            engine_comparison = compared(SPLIT, connection=database, **options)
+        for row, duckdb_row in zip(
+            engine_comparison.rows, compared(SPLIT, **options).rows, strict=True
+        ):
+            assert {k: pytest.approx(v, rel=1e-9, abs=1e-9) for k, v in duckdb_row.items()} == row
 
 
 @pytest.mark.long
@@ -313,8 +331,8 @@ def test_samples_agree_with_scipy_and_statsmodels_on_random_values() -> None:
     for n in (6, 30, 200):
         x, y, c = chance.gamma(1, size=n), chance.gamma(2, size=2 * n), chance.gamma(1, size=3 * n)
         systems = {"new": [*x, *[None] * 2 * n], "old": [*[None] * n, *y]}
-        own = compared(systems, paired=False)["cg@1"]
-        assert own["p_value"] == near(stats.ttest_ind(x, y, equal_var=False).pvalue)
+        unpaired = compared(systems, paired=False)["cg@1"]
+        assert unpaired["p_value"] == near(stats.ttest_ind(x, y, equal_var=False).pvalue)
         y = y + c[n:]
         systems = {"new": [*(x + c[:n]), *[None] * 2 * n], "old": [*[None] * n, *y]}
         row = compared(systems, facts={"before": list(c)}, covariate="before")["cg@1"]

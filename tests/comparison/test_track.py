@@ -66,7 +66,7 @@ def refresh(folder: Path) -> sm.Track:
     return sm.track(folder / "track.yml", out=folder / "site")
 
 
-def written(folder: Path) -> dict[str, bytes]:
+def output_files(folder: Path) -> dict[str, bytes]:
     """All that a refresh writes."""
     files = [path for name in ("site", "reports") for path in (folder / name).rglob("*.*")]
     return {path.relative_to(folder).as_posix(): path.read_bytes() for path in files}
@@ -80,7 +80,7 @@ def ledger(folder: Path) -> list[dict[str, str]]:
 
 def test_a_page_has_rounded_values_of_the_leaderboard_and_nothing_hidden(folder: Path) -> None:
     result = refresh(folder)
-    files = written(folder)
+    files = output_files(folder)
     assert {*files} == {
         *("site/index.html", "site/leaderboard.csv", "reports/uploads.csv"),
         *(f"reports/{team}.txt" for team in TEAMS),
@@ -118,7 +118,7 @@ def test_a_page_has_rounded_values_of_the_leaderboard_and_nothing_hidden(folder:
             r"\d\.\d{3}", re.sub(r"--\S+|<style>.*?</style>", "", text, flags=re.S)
         ), name
     refresh(folder)
-    assert written(folder) == files
+    assert output_files(folder) == files
 
 
 BAD = {
@@ -171,9 +171,9 @@ def test_bad_uploads_are_left_aside_with_their_reasons(folder: Path) -> None:
     (folder / "uploads" / "stray.txt").write_text("")
     (folder / "uploads" / "linked").symlink_to(folder)
     (folder / "track.yml").write_text(TRACK + "run_tag: any\n")
-    found = {(row["team"], row["file"]): row for row in refresh(folder)}
-    assert found["red team", "same.txt"]["problems"] == "has the same content as bm25.txt"
-    assert found["blue", "tag.txt"]["status"] == "accepted"
+    row_by_file = {(row["team"], row["file"]): row for row in refresh(folder)}
+    assert row_by_file["red team", "same.txt"]["problems"] == "has the same content as bm25.txt"
+    assert row_by_file["blue", "tag.txt"]["status"] == "accepted"
     (folder / "track.yml").write_text(TRACK)
     result = refresh(folder)
     assert {row["team"]: row["run"] for row in result if row["status"] == "accepted"} == {
@@ -266,7 +266,7 @@ def test_a_team_cannot_stop_the_others_by_what_conventions_refuse(folder: Path) 
 
 def test_what_is_wrong_is_told_before_anything_is_written(folder: Path) -> None:
     refresh(folder)
-    files = written(folder)
+    files = output_files(folder)
     text = (
         TRACK.replace("depth", "dept")
         .replace("map", "mapp")
@@ -291,6 +291,6 @@ def test_what_is_wrong_is_told_before_anything_is_written(folder: Path) -> None:
         assert message in result.stderr, result.stderr
         assert path.read_text() == content
         path.write_text(before)
-    shown = sqlmetrics("show", "track.yml", folder=folder, expect=2)
-    assert "is a shared task, not a spec; use sqlmetrics track" in shown.stderr
-    assert written(folder) == files
+    completed = sqlmetrics("show", "track.yml", folder=folder, expect=2)
+    assert "is a shared task, not a spec; use sqlmetrics track" in completed.stderr
+    assert output_files(folder) == files
