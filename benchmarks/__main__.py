@@ -14,22 +14,23 @@ from benchmarks.contenders import CONTENDERS, Contender
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the benchmark; a disagreement between contenders ends it without a table."""
     parser = _parser()
-    given = parser.parse_args(arguments)
-    present, absent = contenders.split(given.only)
-    shape = data.SHAPES[given.shape]
-    if given.rows % shape.rows:
+    options = parser.parse_args(arguments)
+    present, absent = contenders.split(options.only)
+    shape = data.SHAPES[options.shape]
+    if options.rows % shape.rows:
         parser.error(f"--rows: give a multiple of {shape.rows}")
-    present = tuple(one for one in present if one.can(shape))
-    files = data.made(given.rows, given.shape)
+    present = tuple(contender for contender in present if contender.can(shape))
+    files = data.files_of(options.rows, options.shape)
     runs: list[measure.Run] = []
-    for number in range(given.runs):
-        _tell(f"run {number + 1} of {given.runs}: {', '.join(one.name for one in present)}")
-        runs += [measure.measured(one, given.shape, files) for one in present]
+    for number in range(options.runs):
+        names = ", ".join(contender.name for contender in present)
+        _tell(f"run {number + 1} of {options.runs}: {names}")
+        runs += [measure.measured(contender, options.shape, files) for contender in present]
         agreement.check(runs)
-    text = report.text(given.rows, given.shape, runs, present, absent)
+    text = report.text(options.rows, options.shape, runs, present, absent)
     print(text)
-    if given.out:
-        _tell(chart.written(given.out, given.rows, given.shape, runs, text))
+    if options.out:
+        _tell(chart.write(options.out, options.rows, options.shape, runs, text))
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -38,8 +39,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--shape", choices=list(data.SHAPES), default="usual")
     parser.add_argument("--out", type=Path, help="a folder for the table and a chart of it")
     parser.add_argument("--runs", type=_runs, default=3, help="runs of each contender")
-    known = ", ".join(one.name for one in CONTENDERS)
-    parser.add_argument("--only", type=_names, default=CONTENDERS, help=f"some of: {known}")
+    names = ", ".join(contender.name for contender in CONTENDERS)
+    parser.add_argument("--only", type=_names, default=CONTENDERS, help=f"some of: {names}")
     return parser
 
 
@@ -57,11 +58,11 @@ def _runs(text: str) -> int:
 
 def _names(text: str) -> tuple[Contender, ...]:
     names = [name.strip() for name in text.split(",")]
-    unknown = sorted(set(names) - {one.name for one in CONTENDERS})
+    unknown = sorted(set(names) - {contender.name for contender in CONTENDERS})
     if unknown:
-        known = ", ".join(one.name for one in CONTENDERS)
-        raise argparse.ArgumentTypeError(f"unknown: {', '.join(unknown)}; known: {known}")
-    return tuple(one for one in CONTENDERS if one.name in names)
+        contenders = ", ".join(contender.name for contender in CONTENDERS)
+        raise argparse.ArgumentTypeError(f"unknown: {', '.join(unknown)}; known: {contenders}")
+    return tuple(contender for contender in CONTENDERS if contender.name in names)
 
 
 def _tell(line: str) -> None:

@@ -39,8 +39,8 @@ def agreed(rated: Sequence[Run]) -> dict[str, float]:
 def _differences(wanted: Mapping[str, float], run: Run) -> list[str]:
     lines = []
     for metric in run.contender.metrics:
-        first, own = wanted.get(metric), run.means.get(metric)
-        if first is None or own is None or not abs(first - own) <= TOLERANCE:
+        first, mean = wanted.get(metric), run.means.get(metric)
+        if first is None or mean is None or not abs(first - mean) <= TOLERANCE:
             name = run.contender.name
-            lines.append(f"  {metric}: the first has {first!r}, {name} has {own!r}")
+            lines.append(f"  {metric}: the first has {first!r}, {name} has {mean!r}")
     return lines

@@ -54,12 +54,12 @@ def graded(judge: Judge, n_queries: int, seed: int) -> Grades:
     chance = np.random.default_rng(seed)
     shape = (n_queries, ITEMS)
     relevance = 0.7 * chance.standard_normal((n_queries, 1)) + chance.standard_normal(shape)
-    seen = [relevance + 0.3 * chance.standard_normal(shape) for _ in range(2)]
+    impressions = [relevance + 0.3 * chance.standard_normal(shape) for _ in range(2)]
     favoured = np.zeros(ITEMS)
     favoured[SHOWN["a"]] = judge.favour
     signal = 0.0 if judge.is_blind else relevance
-    seen.append(signal + judge.bias + favoured + judge.noise * chance.standard_normal(shape))
-    grades = np.stack([np.digitize(values, CUTS) for values in seen], axis=2)
+    impressions.append(signal + judge.bias + favoured + judge.noise * chance.standard_normal(shape))
+    grades = np.stack([np.digitize(values, CUTS) for values in impressions], axis=2)
     grades[chance.random(shape) < MISSING, 2] = -1
     return grades
 
@@ -72,9 +72,9 @@ def counted(grades: Grades, units: Grades) -> list[Counted]:
     ]
     rows: list[Counted] = []
     for segment_name, segment_value, items in segments:
-        shown = grades[:, items]
-        unit_column = np.repeat(units, shown.shape[1])[:, None]
-        keys = np.hstack([unit_column, shown.reshape(-1, grades.shape[2])])
+        item_grades = grades[:, items]
+        unit_column = np.repeat(units, item_grades.shape[1])[:, None]
+        keys = np.hstack([unit_column, item_grades.reshape(-1, grades.shape[2])])
         patterns, counts = np.unique(keys, axis=0, return_counts=True)
         for (unit, *pattern), count in zip(patterns.tolist(), counts.tolist(), strict=True):
             grade_pattern = tuple(None if grade < 0 else float(grade) for grade in pattern)
@@ -135,12 +135,12 @@ def main() -> None:
             cells = []
             for is_coefficient in (True, False):
                 of_kind = [
-                    (share, what)
-                    for what, share in shares.items()
-                    if what.endswith((" of two", " of three")) == is_coefficient
+                    (share, estimate)
+                    for estimate, share in shares.items()
+                    if estimate.endswith((" of two", " of three")) == is_coefficient
                 ]
                 ends = min(of_kind), max(of_kind)
-                cells += [f"{100 * share:.1f} % ({what})" for share, what in ends]
+                cells += [f"{100 * share:.1f} % ({estimate})" for share, estimate in ends]
             print(f"| {name} | {n_queries} | {' | '.join(cells)} |", flush=True)
 
 

@@ -30,13 +30,13 @@ def numbers(case: Any, database: Any) -> Iterator[tuple[tuple[Any, ...], float |
     columns = [measure.column for measure in result.measures]
     title = f"{case.name} {case.spec.options}"
     for row in result.per_query().to_pylist():
-        place = [f"{value}" for name, value in row.items() if name not in columns]
+        key = [f"{value}" for name, value in row.items() if name not in columns]
         for column in columns:
-            yield ("queries", title, *place, column), row.get(column)
+            yield ("queries", title, *key, column), row.get(column)
     for row in result.to_dicts():
-        place = [f"{row.get(name)}" for name in ("metric_date", "system", "segment_name")]
+        key = [f"{row.get(name)}" for name in ("metric_date", "system", "segment_name")]
         name = f"{row['segment_value']} {row['metric']}@{row['k']}"
-        yield ("means", title, *place, name), row["value"]
+        yield ("means", title, *key, name), row["value"]
 
 
 def all_numbers(database: Any, names: Sequence[str]) -> dict[tuple[Any, ...], float | None]:
@@ -53,12 +53,12 @@ def all_numbers(database: Any, names: Sequence[str]) -> dict[tuple[Any, ...], fl
 
 
 def shares(
-    others: dict[tuple[Any, ...], float | None], duckdb: dict[tuple[Any, ...], float | None]
+    engine_numbers: dict[tuple[Any, ...], float | None], duckdb: dict[tuple[Any, ...], float | None]
 ) -> Iterator[str]:
     """Of values of queries and of means: how many, the shares of equal bits and of 12 digits."""
     for kind in ("queries", "means"):
-        places = [place for place in others.keys() & duckdb.keys() if place[0] == kind]
-        pairs = [(others[place], duckdb[place]) for place in places]
+        keys = [key for key in engine_numbers.keys() & duckdb.keys() if key[0] == kind]
+        pairs = [(engine_numbers[key], duckdb[key]) for key in keys]
         counts = Counter(
             {
                 "bits": sum(repr(other) == repr(number) for other, number in pairs),

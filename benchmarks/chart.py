@@ -10,7 +10,7 @@ from statistics import median
 from benchmarks.measure import Run
 
 
-def written(folder: Path, rows: int, shape: str, runs: Sequence[Run], text: str) -> str:
+def write(folder: Path, rows: int, shape: str, runs: Sequence[Run], text: str) -> str:
     """Write the table and the chart to a folder; what is said of it."""
     folder.mkdir(parents=True, exist_ok=True)
     name = f"{shape}_{rows}"
@@ -24,11 +24,11 @@ def written(folder: Path, rows: int, shape: str, runs: Sequence[Run], text: str)
         y=alt.Y("contender:N", sort="x", title=None),
     )
     labels = bars.mark_text(align="left", dx=4).encode(text=alt.Text("seconds:Q", format=".2f"))
-    own = alt.condition(
+    color = alt.condition(
         "slice(datum.contender, 0, 10) == 'sqlmetrics'", alt.value("#1f6f8b"), alt.value("#b9c4c9")
     )
     title = f"Six metrics of {rows:,} ranked rows ({shape})"
-    chart = (bars.mark_bar().encode(color=own) + labels).properties(title=title, width=560)
+    chart = (bars.mark_bar().encode(color=color) + labels).properties(title=title, width=560)
     for ending in ("svg", "png"):
         chart.save(folder / f"{name}.{ending}", **({"scale_factor": 2} if ending == "png" else {}))
     return f"{folder / name}.md, .svg and .png"

@@ -20,31 +20,31 @@ from sqlmetrics.spec.click_log import Clicks
 from sqlmetrics.stats.nonparametric import spearman
 from tests.clicks.position_bias import SimulatedLog, simulated_log
 
-THETA = tuple(1 / place for place in range(1, 11))
+THETA = tuple(1 / position for position in range(1, 11))
 RATES = ("ctr", "coec", "ips", "sdbn")
 LABELS = {"prior": 10.0, "min_impressions": 50}
 MODELS = ("position_based", "sdbn", "cascade", "ctr", "position_ctr")
 ROLES = ("request", "query", "item", "position", "clicked", "time")
 
 
-def clicks_of(made: SimulatedLog) -> Clicks:
+def clicks_of(log: SimulatedLog) -> Clicks:
     """The log, with the true propensities."""
     return Clicks(
-        log={"data": made.log, "columns": {role: role for role in ROLES}},
+        log={"data": log.log, "columns": {role: role for role in ROLES}},
         labels={"pool": "query_item"},
-        propensity={"method": "given", "given": made.propensities},
+        propensity={"method": "given", "given": log.propensities},
     )
 
 
-def correlation(log: CleanLog, made: SimulatedLog, rate: str) -> float:
+def correlation(log: CleanLog, simulated: SimulatedLog, rate: str) -> float:
     """How well a rate ranks the planted relevance."""
     labels = log.tables.clicks.labels.model_copy(update=LABELS | {"rate": rate})
     clicks = log.tables.clicks.model_copy(update={"labels": labels})
-    curve = PropensityCurve.given(made.propensities)
+    curve = PropensityCurve.given(simulated.propensities)
     tables = replace(log.tables, clicks=clicks, propensities=curve)
     truth = {
         (row["query"], row["item"]): row["attractiveness"] * row["satisfaction"]
-        for row in made.truth.to_pylist()
+        for row in simulated.truth.to_pylist()
     }
     rows = replace(log, tables=tables).judgments().to_pylist()
     pairs = [(row["rate"], truth[row["query_text"], row["item_id"]]) for row in rows]
@@ -53,11 +53,11 @@ def correlation(log: CleanLog, made: SimulatedLog, rate: str) -> float:
 
 def numbers(seed: int, impressions: int, cascade: float) -> Iterator[float]:
     """Perplexities, then correlations."""
-    made = simulated_log(seed, impressions, THETA, cascade=cascade)
-    with connect() as engine, cleaned_log(clicks_of(made), engine) as log:
+    simulated = simulated_log(seed, impressions, THETA, cascade=cascade)
+    with connect() as engine, cleaned_log(clicks_of(simulated), engine) as log:
         fits = click_models(log)
         yield from (fits[name].perplexity for name in MODELS)
-        yield from (correlation(log, made, rate) for rate in RATES)
+        yield from (correlation(log, simulated, rate) for rate in RATES)
 
 
 def main() -> None:
@@ -66,15 +66,19 @@ def main() -> None:
     parser.add_argument("--impressions", type=int, default=300_000)
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--shares", type=float, nargs="+", default=[0, 0.1, 0.25, 0.5, 1])
-    given = parser.parse_args()
+    options = parser.parse_args()
     print(
-        "| cascades |", " | ".join(MODELS), "|", " | ".join(f"label `{one}`" for one in RATES), "|"
+        "| cascades |",
+        " | ".join(MODELS),
+        "|",
+        " | ".join(f"label `{rate}`" for rate in RATES),
+        "|",
     )
     print("|---:" * (1 + len(MODELS) + len(RATES)) + "|")
-    for share in given.shares:
-        runs = [list(numbers(seed, given.impressions, share)) for seed in range(given.seeds)]
+    for share in options.shares:
+        runs = [list(numbers(seed, options.impressions, share)) for seed in range(options.seeds)]
         means = [fmean(column) for column in zip(*runs, strict=True)]
-        print(f"| {share:.0%} |", " | ".join(f"{one:.4f}"[:6] for one in means), "|")
+        print(f"| {share:.0%} |", " | ".join(f"{rate:.4f}"[:6] for rate in means), "|")
 
 
 if __name__ == "__main__":

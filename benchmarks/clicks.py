@@ -24,7 +24,7 @@ from benchmarks import data, growth
 from benchmarks.contenders import THREADS
 from benchmarks.data import FOLDER
 from benchmarks.process import medians, used
-from benchmarks.statements import told as cost_of
+from benchmarks.statements import cost_lines as cost_of
 from benchmarks.statements import watched
 
 RESULTS = 10
@@ -83,34 +83,36 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--memory", default="", help="DuckDB's memory_limit, like 7GB")
     parser.add_argument("--engine", choices=("chdb", "spark"), help="another database")
     parser.add_argument("--stages", action="store_true", help="tell each statement of one run")
-    given = parser.parse_args(arguments)
-    folder = made(given.requests)
-    if given.engine:
-        beside_rankings(given.engine, folder, given.requests, given.runs)
+    options = parser.parse_args(arguments)
+    folder = simulated_log(options.requests)
+    if options.engine:
+        beside_rankings(options.engine, folder, options.requests, options.runs)
         return
-    if given.stages:
-        measured("stages", folder, given.memory)
+    if options.stages:
+        measured("stages", folder, options.memory)
         return
     runs: dict[str, list[dict[str, float]]] = {name: [] for name in ("bare join", "sqlmetrics")}
-    for _ in range(given.runs):
-        for name, own in runs.items():
-            own.append(measured(name, folder, given.memory))
-    if len({run["impressions"] for own in runs.values() for run in own}) > 1:
+    for _ in range(options.runs):
+        for name, usages in runs.items():
+            usages.append(measured(name, folder, options.memory))
+    if len({run["impressions"] for usages in runs.values() for run in usages}) > 1:
         raise SystemExit("the contenders count other impressions: no time is told")
     print(medians(runs))
 
 
 def beside_rankings(engine: str, folder: Path, requests: int, runs: int) -> None:
     """Measure a log on another database, beside as many rows of rankings there."""
-    files = data.made(requests * RESULTS)
+    files = data.files_of(requests * RESULTS)
     took: dict[str, list[dict[str, float]]] = {"rankings": [], "click log": []}
     for _ in range(runs):
         took["rankings"].append(growth.measured(engine, files))
-        took["click log"].append(growth.told("benchmarks.clicks", "run_on", engine, str(folder)))
+        took["click log"].append(
+            growth.printed_by("benchmarks.clicks", "run_on", engine, str(folder))
+        )
     print(medians(took))
 
 
-def made(requests: int) -> Path:
+def simulated_log(requests: int) -> Path:
     """The folder of a simulated log, written unless it is there."""
     folder = FOLDER / f"clicks_{requests}"
     if not (folder / "requests.parquet").exists():
@@ -125,8 +127,8 @@ def measured(name: str, folder: Path, memory: str = "") -> dict[str, float]:
     Raises:
         CalledProcessError: If it fails; what it said went to standard error.
     """
-    with TemporaryDirectory() as place:
-        answer = Path(place) / "answer.json"
+    with TemporaryDirectory() as folder_name:
+        answer = Path(folder_name) / "answer.json"
         command = [sys.executable, "-m", "benchmarks.clicks", "run", name]
         command += [str(folder), memory, str(answer)]
         usage = used(command)
@@ -144,9 +146,9 @@ def run(name: str, folder: str, memory: str, answer: str) -> None:
         connection.execute(f"set memory_limit = '{memory}'")
     if name == "bare join":
         rows = connection.execute(BARE.format(folder=folder)).fetchall()
-        counted = sum(shown for _, shown, _ in rows)
+        counted = sum(impressions for _, impressions, _ in rows)
     else:
-        counted = evaluated(folder, connection, told=name == "stages")
+        counted = evaluated(folder, connection, by_stage=name == "stages")
     Path(answer).write_text(json.dumps(counted))
 
 
@@ -181,14 +183,14 @@ def log_of(folder: str, source: str = "file", text: Callable[[str], str] = str) 
     return log | {"cleaning": CLEANING, "labels": labels}
 
 
-def evaluated(folder: str, connection: Any, *, told: bool) -> int:
+def evaluated(folder: str, connection: Any, *, by_stage: bool) -> int:
     """The impressions of a log that was evaluated; the cost of each statement is told."""
     import sqlmetrics as sm
 
     spec = sm.Spec(name="clicks", clicks=log_of(folder), metrics=METRICS)
-    statements = watched() if told else []
+    statements = watched() if by_stage else []
     result = sm.evaluate_clicks(spec, connection, per_query=False)
-    if told:
+    if by_stage:
         print("\n".join(cost_of(statements)))
     return result.rows["impressions"][0]
 

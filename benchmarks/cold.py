@@ -61,9 +61,9 @@ def cpu(case: str, folder: Path) -> float:
     Raises:
         CalledProcessError: If it fails; what it said went to standard error.
     """
-    here = Path(__file__).resolve().parent.parent
+    root = Path(__file__).resolve().parent.parent
     command = [sys.executable, *CASES[case]]
-    environment = {**os.environ, "PYTHONPATH": str(here)}
+    environment = {**os.environ, "PYTHONPATH": str(root)}
     environment.pop("PYTHONDONTWRITEBYTECODE", None)  # nothing would be kept for the next call
     return used(command, environment, cwd=folder, stdout=DEVNULL).cpu
 
@@ -81,13 +81,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Run all cases in turn, and print the table."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.cold", description=__doc__)
     parser.add_argument("--runs", type=int, default=9, help="runs of each case")
-    given = parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
     seconds: dict[str, list[float]] = {case: [] for case in CASES}
     with TemporaryDirectory() as name:
         folder = Path(name)
         for file, content in FILES.items():
             (folder / file).write_text(content)
-        for number in range(given.runs + 1):
+        for number in range(options.runs + 1):
             for case in CASES:
                 taken = cpu(case, folder)
                 if number:  # the first run compiles what Python and the templates keep

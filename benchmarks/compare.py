@@ -43,7 +43,7 @@ from range({queries}) as queries(query), range({labels}) as places(place)
 """
 
 
-def made(queries: int) -> tuple[Path, Path]:
+def files_of(queries: int) -> tuple[Path, Path]:
     """The two files, written unless they are there."""
     FOLDER.mkdir(exist_ok=True)
     paths = []
@@ -68,7 +68,7 @@ def measured(case: str, files: tuple[Path, Path]) -> tuple[float, float]:
     return usage.cpu, usage.peak / 1e6
 
 
-def one(case: str, rankings: str, labels: str) -> None:
+def run_case(case: str, rankings: str, labels: str) -> None:
     """Inside the process."""
     import duckdb
 
@@ -86,9 +86,9 @@ def one(case: str, rankings: str, labels: str) -> None:
             per_query=False,
         )
         return
-    asked = {"paired": False} if case == "unpaired" else {"test": case}
+    options = {"paired": False} if case == "unpaired" else {"test": case}
     sm.compare(
-        rankings, labels, METRICS, baseline="old", connection=connection, check=False, **asked
+        rankings, labels, METRICS, baseline="old", connection=connection, check=False, **options
     )
 
 
@@ -98,17 +98,19 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--queries", type=int, default=1_000_000)
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--one", nargs=3, help=argparse.SUPPRESS)
-    given = parser.parse_args(arguments)
-    if given.one:
-        one(*given.one)
+    options = parser.parse_args(arguments)
+    if options.one:
+        run_case(*options.one)
         return
-    files = made(given.queries)
-    print(f"{given.queries:,} queries of 2 systems, {len(METRICS)} metrics, {RESULTS} results and")
-    print(f"{LABELS} labels a query; {THREADS} threads; medians of {given.runs} runs\n")
+    files = files_of(options.queries)
+    print(
+        f"{options.queries:,} queries of 2 systems, {len(METRICS)} metrics, {RESULTS} results and"
+    )
+    print(f"{LABELS} labels a query; {THREADS} threads; medians of {options.runs} runs\n")
     print("| case | CPU s | / evaluation | peak MB |\n|---|---:|---:|---:|")
     first = 0.0
     for case in CASES:
-        runs = [measured(case, files) for _ in range(given.runs)]
+        runs = [measured(case, files) for _ in range(options.runs)]
         cpu, peak = median(run[0] for run in runs), max(run[1] for run in runs)
         first = first or cpu
         print(f"| {case} | {cpu:.1f} | {cpu / first:.2f} | {peak:,.0f} |", flush=True)

@@ -17,9 +17,9 @@ from statistics import median
 from typing import Any
 
 from benchmarks.contenders import METRICS, THREADS
-from benchmarks.data import FOLDER, Files, made
+from benchmarks.data import FOLDER, Files, files_of
 from benchmarks.process import used
-from benchmarks.statements import told, watched
+from benchmarks.statements import cost_lines, watched
 
 FOUR = ("ndcg@10", "ndcg@20", "recall@100", "mrr")
 NAMES = ("ndcg", "recall", "precision", "mrr")
@@ -78,22 +78,30 @@ def rankings_of(files: Files, data: str | None) -> Path:
 
 def measured(rankings: Path, labels: Path, case: Mapping[str, Any]) -> float:
     """CPU seconds of one case in a process of its own."""
-    given = json.dumps({key: value for key, value in case.items() if key != "data"})
-    command = [sys.executable, "-m", "benchmarks.cost", "--one", str(rankings), str(labels), given]
+    options = json.dumps({key: value for key, value in case.items() if key != "data"})
+    command = [
+        sys.executable,
+        "-m",
+        "benchmarks.cost",
+        "--one",
+        str(rankings),
+        str(labels),
+        options,
+    ]
     return used(command).cpu
 
 
-def one(rankings: str, labels: str, given: str) -> None:
+def run_case(rankings: str, labels: str, options_json: str) -> None:
     """Inside the process."""
     import duckdb
 
     from sqlmetrics import evaluate
 
-    asked: dict[str, Any] = {"check": False, "per_query": False} | json.loads(given)
+    options: dict[str, Any] = {"check": False, "per_query": False} | json.loads(options_json)
     columns = duckdb.read_parquet(rankings).columns
     system = {"system": "system"} if "system" in columns else {}
     connection = duckdb.connect(config={"threads": THREADS})
-    evaluate(rankings, labels, asked.pop("metrics"), connection=connection, **system, **asked)
+    evaluate(rankings, labels, options.pop("metrics"), connection=connection, **system, **options)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -104,38 +112,38 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--only", nargs="+", choices=list(CASES), default=list(CASES))
     parser.add_argument("--stages", action="store_true", help="tell each statement of one run")
     parser.add_argument("--one", nargs=3, help=argparse.SUPPRESS)
-    given = parser.parse_args(arguments)
-    if given.one:
-        one(*given.one)
+    options = parser.parse_args(arguments)
+    if options.one:
+        run_case(*options.one)
         return
-    files = made(given.rows)
-    if given.stages:
+    files = files_of(options.rows)
+    if options.stages:
         stages(files)
         return
-    print(f"{given.rows:,} rankings rows; {THREADS} threads; medians of {given.runs} runs\n")
+    print(f"{options.rows:,} rankings rows; {THREADS} threads; medians of {options.runs} runs\n")
     print("| what | case | CPU s | ratio |\n|---|---|---:|---:|")
-    for what in given.only:
-        runs: dict[str, list[float]] = {name: [] for name in CASES[what]}
-        for _ in range(given.runs):
-            for name, case in CASES[what].items():
+    for group in options.only:
+        runs: dict[str, list[float]] = {name: [] for name in CASES[group]}
+        for _ in range(options.runs):
+            for name, case in CASES[group].items():
                 rankings = rankings_of(files, case.get("data"))
                 runs[name].append(measured(rankings, files.labels, case))
         first = median(next(iter(runs.values())))
-        for name, own in runs.items():
-            cpu = median(own)
-            print(f"| {what} | {name} | {cpu:.2f} | {cpu / first:.2f} |", flush=True)
+        for name, seconds in runs.items():
+            cpu = median(seconds)
+            print(f"| {group} | {name} | {cpu:.2f} | {cpu / first:.2f} |", flush=True)
 
 
 def stages(files: Files) -> None:
     """Tell what each statement takes with checks, in this process."""
     statements = watched()
-    for what in ("checks", "checks, scattered rows"):
-        case = CASES[what]["on"]
+    for group in ("checks", "checks, scattered rows"):
+        case = CASES[group]["on"]
         rankings = rankings_of(files, case.get("data"))
-        given = json.dumps({key: value for key, value in case.items() if key != "data"})
+        options = json.dumps({key: value for key, value in case.items() if key != "data"})
         statements.clear()
-        one(str(rankings), str(files.labels), given)
-        print("\n".join([what, *told(statements)]))
+        run_case(str(rankings), str(files.labels), options)
+        print("\n".join([group, *cost_lines(statements)]))
 
 
 if __name__ == "__main__":

@@ -35,11 +35,11 @@ FIGURES = {"share": "intervals that cover the truth", "off": "error of the estim
 
 def main() -> None:
     """Measure each setting, print a Markdown table, and draw it."""
-    given = _parser().parse_args()
-    rows = list(_measured(given.seeds, given.impressions))
+    options = _parser().parse_args()
+    rows = list(_measured(options.seeds, options.impressions))
     print(_table(rows))
-    if given.out:
-        print(_drawn(rows, given.out), file=sys.stderr)
+    if options.out:
+        print(_drawn(rows, options.out), file=sys.stderr)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -58,12 +58,12 @@ def _measured(seeds: int, impressions: int) -> Iterator[dict[str, Any]]:
 
     for kind in BROKEN:
         for share in SHARES:
-            made = worlds(range(1, seeds + 1), impressions, **{kind: share})
-            found = covered(made)
-            for name, one in found.items():
+            logs = worlds(range(1, seeds + 1), impressions, **{kind: share})
+            coverage = covered(logs)
+            for name, estimator_coverage in coverage.items():
                 row = {"broken": kind, "by": share, "estimator": name}
-                yield {**row, "share": one.share, "off": one.off}
-            print(f"{kind} {share}: {found}", file=sys.stderr, flush=True)
+                yield {**row, "share": estimator_coverage.share, "off": estimator_coverage.off}
+            print(f"{kind} {share}: {coverage}", file=sys.stderr, flush=True)
 
 
 def _table(rows: list[dict[str, Any]]) -> str:
@@ -72,8 +72,8 @@ def _table(rows: list[dict[str, Any]]) -> str:
     lines = [f"| broken | by | {' | '.join(names)} |", "|---|---:|" + "---:|" * len(names)]
     for kind in BROKEN:
         for share in SHARES:
-            here = [row for row in rows if (row["broken"], row["by"]) == (kind, share)]
-            cells = [f"{row['share']:.1%} ({row['off']:+.1%})" for row in here]
+            setting_rows = [row for row in rows if (row["broken"], row["by"]) == (kind, share)]
+            cells = [f"{row['share']:.1%} ({row['off']:+.1%})" for row in setting_rows]
             lines.append(f"| {kind} | {share:g} | {' | '.join(cells)} |")
     return "\n".join(lines)
 

@@ -75,13 +75,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.dashboards", description=__doc__)
     parser.add_argument("file", type=Path, metavar="FILE")
     parser.add_argument("--days", type=int, default=1_096, help="of a new table")
-    given = parser.parse_args(arguments)
-    is_new = not given.file.exists()
-    with duckdb.connect(given.file) as connection:
+    options = parser.parse_args(arguments)
+    is_new = not options.file.exists()
+    with duckdb.connect(options.file) as connection:
         with connect(connection) as engine:
             changes(SPEC, engine).carry_out(engine)
             if is_new:
-                _fill(connection, given.days)
+                _fill(connection, options.days)
             make_views(SPEC, engine, view_statements(SPEC, engine, every=True))
         rows = [[name, *_timed(connection, query)] for name, query in QUERIES.items()]
     print(Table(["query", "rows", "seconds"], rows, 1).text())
@@ -89,7 +89,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def _fill(connection: duckdb.DuckDBPyConnection, days: int) -> None:
     connection.execute("create temporary table metrics (metric varchar, k integer, hash varchar)")
-    metrics = [(one.name, one.k, SPEC.definition_hash(one)) for one in SPEC.measures]
+    metrics = [
+        (measure.name, measure.k, SPEC.definition_hash(measure)) for measure in SPEC.measures
+    ]
     connection.executemany("insert into metrics values (?, ?, ?)", metrics)
     connection.execute(FILL, {"days": days, "systems": SYSTEMS, "segments": SEGMENTS})
 

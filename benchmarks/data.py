@@ -25,7 +25,7 @@ class Shape:
 
     Attributes:
         blocks: How the rows of a block are spread over queries: (rows, results a query) each.
-        each: One label a so many results, with grades 0 to 3, the last of a query on no
+        label_step: One label a so many results, with grades 0 to 3, the last of a query on no
             result; 0 for one of grade 1 on any result.
         tied: Whether there are only a dozen scores. The rows of a query are then in the order
             in which trec_eval takes items with equal scores, the last id first, so that
@@ -35,7 +35,7 @@ class Shape:
     """
 
     blocks: tuple[tuple[int, int], ...] = ((100, 100),)
-    each: int = 5
+    label_step: int = 5
     tied: bool = False
     systems: int = 1
     scattered: bool = False
@@ -51,19 +51,19 @@ class Shape:
 
     def labels(self, rows: int) -> int:
         """How many labels so many rows have."""
-        return rows // self.systems // self.each if self.each else self.queries(rows)
+        return rows // self.systems // self.label_step if self.label_step else self.queries(rows)
 
 
 SHAPES: Mapping[str, Shape] = {
     "usual": Shape(),
-    "short": Shape(((10, 10),), each=2),
-    "long": Shape(((1000, 1000),), each=20),
-    "one-label": Shape(each=0),
+    "short": Shape(((10, 10),), label_step=2),
+    "long": Shape(((1000, 1000),), label_step=20),
+    "one-label": Shape(label_step=0),
     "ties": Shape(tied=True),
     "skewed": Shape(((50_000, 50_000), (25_000, 500), (25_000, 10))),
     "systems": Shape(systems=5),
     "scattered": Shape(scattered=True),
-    "scattered-one-label": Shape(each=0, scattered=True),
+    "scattered-one-label": Shape(label_step=0, scattered=True),
 }
 
 SCATTERED = f"order by hash(query_id, item_id, {SEED})"
@@ -108,7 +108,7 @@ class Files:
     labels: Path
 
 
-def made(rows: int, shape: str = "usual") -> Files:
+def files_of(rows: int, shape: str = "usual") -> Files:
     """The files of so many rankings rows, written unless they are there.
 
     A process of its own writes them: the peak memory of a process that starts others is
@@ -126,26 +126,29 @@ def made(rows: int, shape: str = "usual") -> Files:
 def write(rows: int, shape: Shape, rankings: str, labels: str) -> None:
     """Write both files; each is seen only when it is complete."""
     bits = (max(results for _, results in shape.blocks) - 1).bit_length()
-    drawn = f"hash(query, position{', s' if shape.systems > 1 else ''}, {SEED})"
+    random_bits = f"hash(query, position{', s' if shape.systems > 1 else ''}, {SEED})"
     # random bits above those of the position: 24 bits, all that a 32-bit float holds
-    score = f"(({drawn} >> {40 + bits}) * {2**bits} + position) / 1048576"
-    asked = {
-        "columns": f"query_id, item_id, {f'{drawn} % 12' if shape.tied else score} as score",
+    score = f"(({random_bits} >> {40 + bits}) * {2**bits} + position) / 1048576"
+    parts = {
+        "columns": f"query_id, item_id, {f'{random_bits} % 12' if shape.tied else score} as score",
         "item": "position",
         "order": "order by query_id, item_id desc" if shape.tied else "",
     }
     if shape.systems > 1:
-        asked["columns"] = f"'system-' || s as system, {asked['columns']}"
-        asked |= {"systems": "s,", "crossed": f", range({shape.systems}) as systems(s)"}
+        parts["columns"] = f"'system-' || s as system, {parts['columns']}"
+        parts |= {"systems": "s,", "crossed": f", range({shape.systems}) as systems(s)"}
     if shape.scattered:
-        asked["order"] = SCATTERED
-    _write(rankings, shape, rows, asked)
+        parts["order"] = SCATTERED
+    _write(rankings, shape, rows, parts)
     grade = f"hash(query, position, {SEED + 1})"
     # every query has a relevant item: tools differ on those that have none
     grade = f"case when position = 0 then {grade} % 3 + 1 else {grade} % 4 end"
     # the item one step behind: that of the last label of a query is none of its results
-    step = {"item": f"(position + {shape.each})", "where": f"where position % {shape.each} = 0"}
-    if not shape.each:
+    step = {
+        "item": f"(position + {shape.label_step})",
+        "where": f"where position % {shape.label_step} = 0",
+    }
+    if not shape.label_step:
         grade = "1"
         step = {"where": f"where position = hash(query, {SEED + 2}) % {shape.blocks[0][1]}"}
     columns = f"query_id, item_id, cast({grade} as integer) as grade"
@@ -153,7 +156,7 @@ def write(rows: int, shape: Shape, rankings: str, labels: str) -> None:
     _write(labels, shape, rows, {"item": "position", **step, "columns": columns, **order})
 
 
-def _write(path: str, shape: Shape, rows: int, asked: Mapping[str, str]) -> None:
+def _write(path: str, shape: Shape, rows: int, parts: Mapping[str, str]) -> None:
     import duckdb
 
     partial = f"{path}.{os.getpid()}"
@@ -173,7 +176,7 @@ def _write(path: str, shape: Shape, rows: int, asked: Mapping[str, str]) -> None
         "path": partial.replace("'", "''"),
     }
     nothing = dict.fromkeys(("systems", "crossed", "where", "order"), "")
-    duckdb.connect().execute(QUERY.format(**nothing | text | asked))
+    duckdb.connect().execute(QUERY.format(**nothing | text | parts))
     os.replace(partial, path)
 
 

@@ -44,19 +44,19 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--requests", type=int, default=1_000_000, help="searches in the log")
     parser.add_argument("--rows", type=int, default=10_000_000, help="of the rankings")
     parser.add_argument("--runs", type=int, default=3, help="runs of each contender")
-    given = parser.parse_args(arguments)
-    size = given.requests if given.data == "clicks" else given.rows
+    options = parser.parse_args(arguments)
+    size = options.requests if options.data == "clicks" else options.rows
     # a process of its own: a child's peak of memory starts at its parent's
-    made = [sys.executable, "-m", "benchmarks.days", "make", given.data, str(size)]
-    subprocess.run(made, check=True)
-    folder = FOLDER / NAMES[given.data].format(size)
+    command = [sys.executable, "-m", "benchmarks.days", "make", options.data, str(size)]
+    subprocess.run(command, check=True)
+    folder = FOLDER / NAMES[options.data].format(size)
     for form in FORMS:
-        contenders = CONTENDERS[given.data]
+        contenders = CONTENDERS[options.data]
         runs: dict[str, list[Mapping[str, Any]]] = {name: [] for name in contenders}
-        for _ in range(given.runs):
-            for name, own in runs.items():
-                own.append(measured(given.data, form, name, folder))
-        if len({str(run["numbers"]) for own in runs.values() for run in own}) > 1:
+        for _ in range(options.runs):
+            for name, usages in runs.items():
+                usages.append(measured(options.data, form, name, folder))
+        if len({str(run["numbers"]) for usages in runs.values() for run in usages}) > 1:
             raise SystemExit(f"{form}: the contenders have other numbers: no time is told")
         print(f"{form}\n{medians(runs)}\n")
 
@@ -74,8 +74,8 @@ def _make_log(folder: Path, requests: int) -> None:
 
     from sqlmetrics.clicks.simulation import simulate
 
-    with TemporaryDirectory(dir=FOLDER) as place:
-        files = simulate(place, requests=requests, days=DAYS, seed=20).files
+    with TemporaryDirectory(dir=FOLDER) as log_folder:
+        files = simulate(log_folder, requests=requests, days=DAYS, seed=20).files
         first = duckdb.execute(f"select min(shown_at) from '{files['impressions']}'").fetchall()
         tables = {
             table: f"select *, cast({time} as date) as day from '{files[table]}'"
@@ -86,7 +86,7 @@ def _make_log(folder: Path, requests: int) -> None:
 
 def _make_rankings(folder: Path, rows: int) -> None:
     """Each query is asked on one day."""
-    files = data.made(rows)
+    files = data.files_of(rows)
     queries = data.SHAPES["usual"].queries(rows)
     first = date(2026, 1, 1)
     day = f"date '{first}' + cast(query_id[7:] as integer) * {DAYS} // {queries} as day"
@@ -129,8 +129,8 @@ def measured(stored: str, form: str, name: str, folder: Path) -> dict[str, Any]:
     Raises:
         CalledProcessError: If it fails; what it said went to standard error.
     """
-    with TemporaryDirectory() as place:
-        answer = Path(place) / "answer.json"
+    with TemporaryDirectory() as answer_folder:
+        answer = Path(answer_folder) / "answer.json"
         command = [sys.executable, "-m", "benchmarks.days", "run", stored, form, name]
         usage = used([*command, str(folder), str(answer)])
         numbers = json.loads(answer.read_text())
@@ -147,14 +147,14 @@ def run(stored: str, form: str, name: str, folder: str, answer: str) -> None:
 
     day = date.fromisoformat((Path(folder) / "done").read_text())
     alone, by_day, *_ = CONTENDERS[stored]
-    place = Path(folder) / ("day" if name == alone else "year")
+    tables = Path(folder) / ("day" if name == alone else "year")
     if stored == "clicks":
-        spec = _log_spec(form, place, by_day=name == by_day)
+        spec = _log_spec(form, tables, by_day=name == by_day)
     else:
-        spec = _rankings_spec(form, place)
+        spec = _rankings_spec(form, tables)
     connection = duckdb.connect(config={"threads": THREADS})
     if form == FORMS[1]:
-        connection.execute(f"attach '{place}.duckdb' as log (read_only)")
+        connection.execute(f"attach '{tables}.duckdb' as log (read_only)")
     with connect(connection) as engine:
         write(spec, engine, Days(start=day, end=day + timedelta(1)))
     rows = connection.execute(
@@ -163,12 +163,12 @@ def run(stored: str, form: str, name: str, folder: str, answer: str) -> None:
     Path(answer).write_text(json.dumps(rows))
 
 
-def _log_spec(form: str, place: Path, *, by_day: bool) -> Any:
+def _log_spec(form: str, tables: Path, *, by_day: bool) -> Any:
     import sqlmetrics as sm
 
     of_day = {"day": "day"} if by_day else {}
     clicks: dict[str, Any] = {
-        table: _source(form, table, place) | {"columns": {**columns, **of_day}}
+        table: _source(form, table, tables) | {"columns": {**columns, **of_day}}
         for table, columns in COLUMNS.items()
     }
     clicks["cleaning"] = CLEANING | {"bots_of": "day"}
@@ -176,21 +176,21 @@ def _log_spec(form: str, place: Path, *, by_day: bool) -> Any:
     return sm.Spec(name="clicks", clicks=clicks, metrics=METRICS, output={"relation": "metrics"})
 
 
-def _rankings_spec(form: str, place: Path) -> Any:
+def _rankings_spec(form: str, folder: Path) -> Any:
     import sqlmetrics as sm
 
     tables: dict[str, Any] = {
-        table: _source(form, table, place) | {"columns": {"date": "day"}}
+        table: _source(form, table, folder) | {"columns": {"date": "day"}}
         for table in ("rankings", "labels")
     }
     output = {"relation": "metrics"}
     return sm.Spec(name="rankings", metrics=list(METRICS_OF_LISTS), output=output, **tables)
 
 
-def _source(form: str, table: str, place: Path) -> dict[str, str]:
+def _source(form: str, table: str, folder: Path) -> dict[str, str]:
     if form == FORMS[1]:
         return {"relation": f"log.main.{table}"}
-    return {"file": f"{place / table}/**/*.parquet"}
+    return {"file": f"{folder / table}/**/*.parquet"}
 
 
 if __name__ == "__main__":

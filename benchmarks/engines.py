@@ -40,21 +40,21 @@ HEAD = "| engine | way | CPU s | / by hand | s | / by hand | peak MB | / by hand
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Measure, and print a row an engine and way."""
-    given = _parser().parse_args(arguments)
-    files = data.made(given.rows)
+    options = _parser().parse_args(arguments)
+    files = data.files_of(options.rows)
     print(HEAD, "|---|---|" + "---:|" * 6, sep="\n", flush=True)
     wanted: dict[str, float] = {}
-    for engine in given.engines:
+    for engine in options.engines:
         base: dict[str, float] = {}
-        for way in (one for one in WAYS if one != WAYS[-1] or engine == "spark"):
-            told = measured(engine, way, files, given.runs)
-            if told is None:
+        for way in (name for name in WAYS if name != WAYS[-1] or engine == "spark"):
+            answer = measured(engine, way, files, options.runs)
+            if answer is None:
                 break
-            wanted = wanted or told["means"]
-            agree(wanted, told["means"], f"{engine}, {way}")
-            took = {one: median(told[one]) for one in ("cpu", "wall", "peak")}
+            wanted = wanted or answer["means"]
+            agree(wanted, answer["means"], f"{engine}, {way}")
+            took = {name: median(answer[name]) for name in ("cpu", "wall", "peak")}
             base = base or took
-            print(line(told["version"], way, took, base), flush=True)
+            print(line(answer["version"], way, took, base), flush=True)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -71,16 +71,16 @@ def _parser() -> argparse.ArgumentParser:
 def line(engine: str, way: str, took: Mapping[str, float], base: Mapping[str, float]) -> str:
     """A row of the table."""
     form = {"cpu": ".2f", "wall": ".2f", "peak": ",.0f"}
-    cells = [f"{took[one]:{form[one]}} | {ratio(took[one], base[one])}" for one in form]
+    cells = [f"{took[name]:{form[name]}} | {ratio(took[name], base[name])}" for name in form]
     return f"| {engine} | {way} | {' | '.join(cells)} |"
 
 
 def agree(wanted: Mapping[str, float], means: Mapping[str, float], who: str) -> None:
     """End everything if two ways have other means."""
     wrong = [
-        f"{name}: {wanted[name]!r}, {who} has {one!r}"
-        for name, one in means.items()
-        if not abs(wanted[name] - one) <= TOLERANCE
+        f"{name}: {wanted[name]!r}, {who} has {mean!r}"
+        for name, mean in means.items()
+        if not abs(wanted[name] - mean) <= TOLERANCE
     ]
     if wrong:
         raise SystemExit("\n".join(["the numbers differ; no time is told", *wrong]))
@@ -94,12 +94,12 @@ def measured(engine: str, way: str, files: data.Files, runs: int) -> dict[str, A
     """
     code = "import sys; from benchmarks.engines import run; run(*sys.argv[1:])"
     command = [sys.executable, "-c", code, engine, way, str(files.rankings), str(files.labels)]
-    done = subprocess.run([*command, str(runs)], stdout=subprocess.PIPE, text=True, check=True)
-    told = json.loads(done.stdout.splitlines()[-1])
-    if "missing" in told:
-        print(f"{engine} is left out: {told['missing']}", file=sys.stderr)
+    completed = subprocess.run([*command, str(runs)], stdout=subprocess.PIPE, text=True, check=True)
+    answer = json.loads(completed.stdout.splitlines()[-1])
+    if "missing" in answer:
+        print(f"{engine} is left out: {answer['missing']}", file=sys.stderr)
         return None
-    return dict(told)
+    return dict(answer)
 
 
 def run(name: str, way: str, rankings: str, labels: str, runs: str) -> None:
@@ -112,16 +112,16 @@ def run(name: str, way: str, rankings: str, labels: str, runs: str) -> None:
             if name in ANALYZED:
                 _raw(engine, f"{ANALYZED[name]} {table}")
         act, servers = _acts(way), servers_of(name, engine)
-        told: dict[str, Any] = {"version": f"{engine.name} {engine.version}"}
-        told |= {"cpu": [], "wall": [], "peak": []}
+        answer: dict[str, Any] = {"version": f"{engine.name} {engine.version}"}
+        answer |= {"cpu": [], "wall": [], "peak": []}
         for _ in range(int(runs)):
             began = time.perf_counter()
             with spending(servers) as spent:
-                told["means"] = act(engine)
-            told["wall"].append(time.perf_counter() - began)
-            told["cpu"].append(spent.cpu)
-            told["peak"].append(spent.peak)
-    print(json.dumps(told))
+                answer["means"] = act(engine)
+            answer["wall"].append(time.perf_counter() - began)
+            answer["cpu"].append(spent.cpu)
+            answer["peak"].append(spent.peak)
+    print(json.dumps(answer))
 
 
 ANALYZED = {"postgres": "analyze", "mariadb": "analyze table"}
@@ -195,9 +195,9 @@ def our_means(
 def _ranking_metrics(_: Any) -> dict[str, float]:
     from pyspark.sql import SparkSession
 
-    from benchmarks.contenders.spark_mllib import found
+    from benchmarks.contenders.spark_mllib import ranking_metrics
 
-    return found(SparkSession.active(), "rankings", "labels")
+    return ranking_metrics(SparkSession.active(), "rankings", "labels")
 
 
 def _acts(way: str) -> Callable[[Any], dict[str, float]]:

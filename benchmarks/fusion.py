@@ -48,15 +48,15 @@ def main() -> None:
                 if abs(numbers["sweep"][variant] - value) > 1e-9:
                     raise SystemExit(f"{variant}: {numbers['sweep'][variant]} and {value} ({part})")
     sweep, *singles = usages.values()
-    n_variants, one = len(numbers["sweep"]), _mean(singles)
+    n_variants, evaluation = len(numbers["sweep"]), _mean(singles)
     print(
         f"{arguments.rows:,.0f} rows; {n_variants} variants; {len(singles)} evaluations measured\n"
     )
     print("| | CPU s | MB | CPU, of one evaluation |\n|---|---|---|---|")
-    for name, usage, times in (("one evaluation", one, 1), ("sweep", sweep, 1),
-                               (f"{n_variants} evaluations", one, n_variants)):  # fmt: skip
+    for name, usage, times in (("one evaluation", evaluation, 1), ("sweep", sweep, 1),
+                               (f"{n_variants} evaluations", evaluation, n_variants)):  # fmt: skip
         cpu = usage.cpu * times
-        print(f"| {name} | {cpu:.1f} | {usage.peak / 1e6:,.0f} | {cpu / one.cpu:.1f} |")
+        print(f"| {name} | {cpu:.1f} | {usage.peak / 1e6:,.0f} | {cpu / evaluation.cpu:.1f} |")
 
 
 def _mean(usages: list[Usage]) -> Usage:

@@ -78,22 +78,24 @@ class Opened:
 
 def main() -> None:
     """Measure every size and print a Markdown table."""
-    given = _parser().parse_args()
+    options = _parser().parse_args()
     names = ("cpu", "wall", "peak", "shuffled")
     print(
         "| rows | way | CPU s | / by hand | s | peak MB | MB shuffled |",
         "|---:|---|" + "---:|" * 5,
         sep="\n",
     )
-    for rows in given.rows:
-        files = _skewed(rows, given.skewed) if given.skewed else data.made(rows)
+    for rows in options.rows:
+        files = _skewed(rows, options.skewed) if options.skewed else data.files_of(rows)
         by_hand: dict[str, Any] = {}
-        for way in engines.WAYS[:3] if given.by_hand else engines.WAYS[2:3]:
-            runs = [measured(given.engine, files, given.memory, way) for _ in range(given.runs)]
+        for way in engines.WAYS[:3] if options.by_hand else engines.WAYS[2:3]:
+            runs = [
+                measured(options.engine, files, options.memory, way) for _ in range(options.runs)
+            ]
             by_hand = by_hand or runs[0]
             engines.agree(by_hand["means"], runs[0]["means"], way)
             cpu, wall, peak, shuffled = (median(run[name] for run in runs) for name in names)
-            times = ratio(cpu, by_hand["cpu"]) if given.by_hand else "-"
+            times = ratio(cpu, by_hand["cpu"]) if options.by_hand else "-"
             print(
                 f"| {rows:,} | {way} | {cpu:.1f} | {times} | {wall:.0f} | {peak:,.0f} "
                 f"| {shuffled:,.1f} |",
@@ -118,7 +120,7 @@ def _rows(text: str) -> int:
 
 def _skewed(rows: int, percent: int) -> data.Files:
     """The files with one heavy query, written unless they are there."""
-    plain = data.made(rows)
+    plain = data.files_of(rows)
     name = f"skewed_{percent}_{{}}_{rows}.parquet"
     files = data.Files(*(data.FOLDER / name.format(table) for table in ("rankings", "labels")))
     for source, target, value in (
@@ -128,8 +130,8 @@ def _skewed(rows: int, percent: int) -> data.Files:
         if not target.exists():
             import duckdb
 
-            made = SKEWED.format(source=source, target=target, value=value, each=100 // percent)
-            duckdb.connect().execute(made)
+            copy = SKEWED.format(source=source, target=target, value=value, each=100 // percent)
+            duckdb.connect().execute(copy)
     return files
 
 
@@ -138,10 +140,10 @@ def measured(
 ) -> dict[str, Any]:
     """One run in a process of its own: means, seconds, CPU seconds, MB at the peak and shuffled."""
     arguments = (engine, way, str(files.rankings), str(files.labels), memory)
-    return told("benchmarks.growth", "run", *arguments)
+    return printed_by("benchmarks.growth", "run", *arguments)
 
 
-def told(module: str, act: str, *arguments: str) -> dict[str, Any]:
+def printed_by(module: str, act: str, *arguments: str) -> dict[str, Any]:
     """What a function of a module prints at its end, in a process of its own.
 
     Raises:
@@ -149,8 +151,8 @@ def told(module: str, act: str, *arguments: str) -> dict[str, Any]:
     """
     code = f"import sys; from {module} import {act}; {act}(*sys.argv[1:])"
     command = [sys.executable, "-c", code, *arguments]
-    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
-    return dict(json.loads(done.stdout.splitlines()[-1]))
+    completed = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
+    return dict(json.loads(completed.stdout.splitlines()[-1]))
 
 
 def run(engine: str, way: str, rankings: str, labels: str, memory: str = "") -> None:
@@ -242,9 +244,9 @@ def _added(servers: Any, path: str) -> str:
     import pyarrow.parquet as pq
 
     table = Path(path).stem
-    place = servers.folder / "data" / table
-    place.mkdir()
-    shutil.copy(path, place)
+    folder = servers.folder / "data" / table
+    folder.mkdir()
+    shutil.copy(path, folder)
     types = {"string": "varchar", "double": "double", "int32": "integer"}
     columns = ", ".join(f"{field.name} {types[str(field.type)]}" for field in pq.read_schema(path))
     servers.rows(f"create table iceberg.shop.{table} ({columns})")

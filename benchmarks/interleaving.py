@@ -21,7 +21,7 @@ from sqlmetrics.engines.database import connect
 from sqlmetrics.spec.click_log import Clicks
 from tests.clicks.interleaved import BASELINE, Experiment, experiment
 
-THETA = tuple(1 / place for place in range(1, 11))
+THETA = tuple(1 / position for position in range(1, 11))
 SHARED = 0.95
 """How much of their errors the two rankers share: one is a change to the other."""
 
@@ -29,50 +29,50 @@ POWER = 1.959964 + 0.841621
 """Standard errors that an effect has to be away from 0, for 4 of 5 experiments at 5 %."""
 
 
-def one(seed: int, requests: int, gap: float, method: str) -> Experiment:
+def experiment_of(seed: int, requests: int, gap: float, method: str) -> Experiment:
     """An experiment with a ranker and a change to it."""
     return experiment(seed, requests, THETA, gap=gap, shared=SHARED, method=method)
 
 
-def outcome(made: Experiment, method: str) -> tuple[float, float]:
+def outcome(interleaved: Experiment, method: str) -> tuple[float, float]:
     """The difference a request by interleaving, and its standard error over requests."""
-    source = {"data": made.rankings, "columns": {"rank": "rank"}}
+    source = {"data": interleaved.rankings, "columns": {"rank": "rank"}}
     lists = {} if method == "team_draft" else {"rankings": source}
     clicks = Clicks(
-        log={"data": made.log, "columns": {"clicked": "clicked", "team": "team"}},
+        log={"data": interleaved.log, "columns": {"clicked": "clicked", "team": "team"}},
         interleaving={"method": method, "baseline": BASELINE, **lists},
     )
     curve = PropensityCurve.given(dict(enumerate(THETA, 1)))
     with connect() as engine, cleaned_log(clicks, engine) as log:
-        found = interleaving_outcome(log, curve=curve if method == "debiased_balanced" else None)
-    low, high = found.difference.ci_low, found.difference.ci_high
-    return found.difference.value, (high - low) / 2 / 1.96
+        result = interleaving_outcome(log, curve=curve if method == "debiased_balanced" else None)
+    low, high = result.difference.ci_low, result.difference.ci_high
+    return result.difference.value, (high - low) / 2 / 1.96
 
 
 def ab_error(seed: int, requests: int, gap: float) -> float:
     """The standard error of the difference in clicks a request, between two halves."""
     variances = []
     for arm in range(2):
-        made = experiment(
+        half = experiment(
             seed, requests // 2, THETA, gap=gap, shared=SHARED, method=("a", "b")[arm]
         )
-        clicked = made.log.group_by("request_id").aggregate([("clicked", "sum")])
+        clicked = half.log.group_by("request_id").aggregate([("clicked", "sum")])
         variances.append(np.var(clicked.column("clicked_sum").to_numpy(), ddof=1))
     return float(np.sqrt(sum(variances) / (requests / 2)))
 
 
 def rows(requests: int, seeds: int, gap: float) -> Iterator[tuple[str, float, float]]:
     """Method, mean effect and mean standard error."""
-    made = {
-        kind: [one(seed, requests, gap, kind) for seed in range(seeds)]
+    experiments = {
+        kind: [experiment_of(seed, requests, gap, kind) for seed in range(seeds)]
         for kind in ("balanced", "team_draft")
     }
     error = fmean(ab_error(seed, requests, gap) for seed in range(seeds))
-    yield "A/B test", fmean(each.worth for each in made["balanced"]), error
+    yield "A/B test", fmean(interleaved.worth for interleaved in experiments["balanced"]), error
     for method in ("team_draft", "balanced", "debiased_balanced"):
         kind = "team_draft" if method == "team_draft" else "balanced"
-        found = [outcome(each, method) for each in made[kind]]
-        yield method, fmean(d for d, _ in found), fmean(e for _, e in found)
+        outcomes = [outcome(interleaved, method) for interleaved in experiments[kind]]
+        yield method, fmean(d for d, _ in outcomes), fmean(e for _, e in outcomes)
 
 
 def main() -> None:
@@ -81,15 +81,15 @@ def main() -> None:
     parser.add_argument("--requests", type=int, default=5_000)
     parser.add_argument("--seeds", type=int, default=20)
     parser.add_argument("--gaps", type=float, nargs="+", default=[0.05, 0.1, 0.3])
-    given = parser.parse_args()
+    options = parser.parse_args()
     print("| worth, clicks a request | method | effect | error | requests needed | A/B needs |")
     print("|---:|---|---:|---:|---:|---:|")
-    for gap in given.gaps:
-        found = list(rows(given.requests, given.seeds, gap))
-        needed = [given.requests * (POWER * e / d) ** 2 for _, d, e in found]
-        for (method, effect, error), n in zip(found, needed, strict=True):
+    for gap in options.gaps:
+        outcomes = list(rows(options.requests, options.seeds, gap))
+        needed = [options.requests * (POWER * e / d) ** 2 for _, d, e in outcomes]
+        for (method, effect, error), n in zip(outcomes, needed, strict=True):
             print(
-                f"| {found[0][1]:.4f} | {method} | {effect:.4f} | {error:.4f} | {n:,.0f} "
+                f"| {outcomes[0][1]:.4f} | {method} | {effect:.4f} | {error:.4f} | {n:,.0f} "
                 f"| {needed[0] / n:.1f} times |"
             )
 

@@ -37,8 +37,8 @@ def measured(n_tracks: int, n_systems: int, n_topics: int, gap: float) -> list[f
     for seed in range(n_tracks):
         scores = track(seed, n_systems, n_topics, gap)
         for number, (name, correction) in enumerate(TESTS):
-            found = pair_tests(scores, Test(name, correction, LEVEL, REPLICATES, seed))
-            alarms[number] += bool((found.adjusted < 1 - LEVEL).any())
+            pairs = pair_tests(scores, Test(name, correction, LEVEL, REPLICATES, seed))
+            alarms[number] += bool((pairs.adjusted < 1 - LEVEL).any())
         counts = resampled_counts(n_topics, REPLICATES, seed)
         ends = rank_intervals(*ranks(scores.replicates(counts), 1), LEVEL)
         low, high = (np.array(ends[name]) for name in ("rank_low", "rank_high"))

@@ -56,10 +56,10 @@ def measured(contender: Contender, shape: str, files: Files) -> Run:
         command += [str(files.rankings), str(files.labels), str(answer)]
         environment = os.environ | {"POLARS_MAX_THREADS": str(THREADS)}
         usage = used(command, environment)
-        told = json.loads(answer.read_text())
-    cpu, start = usage.cpu, told["start"]
-    alone = cpu - told.get("before", start)
-    return Run(contender, told["means"], cpu, start, alone, usage.wall, usage.peak / 1e6)
+        report = json.loads(answer.read_text())
+    cpu, start = usage.cpu, report["start"]
+    alone = cpu - report.get("before", start)
+    return Run(contender, report["means"], cpu, start, alone, usage.wall, usage.peak / 1e6)
 
 
 def _cpu(usage: resource.struct_rusage) -> float:
@@ -68,17 +68,17 @@ def _cpu(usage: resource.struct_rusage) -> float:
 
 def run(name: str, shape: str, rankings: str, labels: str, answer: str) -> None:
     """Inside the process: compute the means and write them down."""
-    contender = next(one for one in CONTENDERS if one.name == name)
+    contender = next(candidate for candidate in CONTENDERS if candidate.name == name)
     module = import_module(f"benchmarks.contenders.{contender.module}")
     if hasattr(module, "prepare"):
         module.prepare(**contender.options)
-    told = {"start": _spent()}
-    given: tuple[object, object] = rankings, labels
+    report = {"start": _spent()}
+    tables: tuple[object, object] = rankings, labels
     if hasattr(module, "read"):
-        given = module.read(rankings, labels, SHAPES[shape])
-        told["before"] = _spent()
-    means = module.means(*given, SHAPES[shape], **contender.options)
-    Path(answer).write_text(json.dumps({**told, "means": means}))
+        tables = module.read(rankings, labels, SHAPES[shape])
+        report["before"] = _spent()
+    means = module.means(*tables, SHAPES[shape], **contender.options)
+    Path(answer).write_text(json.dumps({**report, "means": means}))
 
 
 def _spent() -> float:

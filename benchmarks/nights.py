@@ -84,8 +84,8 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _agree(left: Sequence[float | None], right: Sequence[float | None]) -> bool:
-    pairs = zip(left, right, strict=True)
+def _agree(without: Sequence[float | None], right: Sequence[float | None]) -> bool:
+    pairs = zip(without, right, strict=True)
     return all(
         expected == value
         or (expected is not None and value is not None and abs(expected - value) <= TOLERANCE)
@@ -124,11 +124,11 @@ def run(name: str, *days: str) -> None:
                 engine.driver.execute(statement)
             end = number + 1
             facts = f"facts_of_{number}"
-            for start, stop, what in (
+            for start, stop, title in (
                 (0, number, f"{number} days"),
                 (number, end, f"the night after {number} days"),
             ):
-                print(json.dumps({"what": what} | _spent(name, engine, facts, start, stop)))
+                print(json.dumps({"what": title} | _spent(name, engine, facts, start, stop)))
                 sys.stdout.flush()
 
 

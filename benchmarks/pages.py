@@ -22,7 +22,7 @@ from benchmarks import clicks
 from benchmarks.contenders import THREADS
 from benchmarks.data import FOLDER
 from benchmarks.process import medians, used
-from benchmarks.statements import told, watched
+from benchmarks.statements import cost_lines, watched
 
 METRICS = ["ndcg@10", "recall@10", "mrr", "precision@10"]
 DAYS = 30
@@ -71,13 +71,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--memory", default="", help="DuckDB's memory_limit, like 6GB")
     parser.add_argument("--page", default="", help="a file for the page")
     parser.add_argument("--stages", action="store_true", help="tell each statement of one run")
-    given = parser.parse_args(arguments)
-    folder = FILES[given.data](given.queries)
+    options = parser.parse_args(arguments)
+    folder = FILES[options.data](options.queries)
     runs: dict[str, list[dict[str, float]]] = {"evaluation": [], "report": []}
-    for _ in range(1 if given.stages else given.runs):
-        for name, own in runs.items():
-            own.append(measured(name, given, folder))
-    if len({run["value"] for own in runs.values() for run in own}) > 1:
+    for _ in range(1 if options.stages else options.runs):
+        for name, usages in runs.items():
+            usages.append(measured(name, options, folder))
+    if len({run["value"] for usages in runs.values() for run in usages}) > 1:
         raise SystemExit("the contenders have other numbers: no time is told")
     print(medians(runs))
     print(f"\npage: {runs['report'][0]['page'] / 1e3:,.0f} KB")
@@ -98,61 +98,63 @@ def lists(queries: int) -> Path:
     return folder
 
 
-FILES = {"lists": lists, "clicks": clicks.made}
+FILES = {"lists": lists, "clicks": clicks.simulated_log}
 
 
-def measured(name: str, given: argparse.Namespace, folder: Path) -> dict[str, float]:
+def measured(name: str, options: argparse.Namespace, folder: Path) -> dict[str, float]:
     """One run in a process of its own: CPU and wall seconds, peak MB, queries, the page's bytes.
 
     Raises:
         CalledProcessError: If it fails; what it said went to standard error.
     """
-    with TemporaryDirectory() as place:
-        answer = Path(place) / "answer.json"
-        page = given.page or str(Path(place) / "page.html")
-        command = [sys.executable, "-m", "benchmarks.pages", "run", name, given.data, str(folder)]
-        usage = used([*command, given.memory, str(int(given.stages)), page, str(answer)])
-        found = json.loads(answer.read_text())
+    with TemporaryDirectory() as answer_folder:
+        answer = Path(answer_folder) / "answer.json"
+        page = options.page or str(Path(answer_folder) / "page.html")
+        command = [sys.executable, "-m", "benchmarks.pages", "run", name, options.data, str(folder)]
+        usage = used([*command, options.memory, str(int(options.stages)), page, str(answer)])
+        n_queries = json.loads(answer.read_text())
         size = Path(page).stat().st_size if name == "report" else 0
     took = {"cpu": usage.cpu, "wall": usage.wall, "peak": usage.peak / 1e6}
-    return took | {"value": found, "page": size}
+    return took | {"value": n_queries, "page": size}
 
 
-def run(*given: str) -> None:
+def run(*words: str) -> None:
     """Inside the process: evaluate or report, and write down how many queries count."""
     import duckdb
 
     import sqlmetrics as sm
 
-    name, data, folder, memory, stages, page, answer = given
+    name, data, folder, memory, stages, page, answer = words
     connection = duckdb.connect(config={"threads": THREADS})
     if memory:
         connection.execute(f"set memory_limit = '{memory}'")
     statements = watched() if int(stages) else []
-    asked = {"confidence": 0.95, "per_query": False} if name == "evaluation" else {}
+    options = {"confidence": 0.95, "per_query": False} if name == "evaluation" else {}
     if data == "clicks":
         spec = sm.Spec(name="clicks", clicks=clicks.log_of(folder), metrics=clicks.METRICS)
         if name == "report":
-            made = sm.report(spec, connection=connection)
+            built = sm.report(spec, connection=connection)
         else:
-            result = sm.evaluate_clicks(spec, connection, **asked)
+            result = sm.evaluate_clicks(spec, connection, **options)
     else:
-        tables = [f"{folder}/{one}.parquet" for one in ("rankings", "labels", "queries")]
-        asked |= {"queries": tables[2], "by": ["country"], "date": "ds", "system": "system"}
+        tables = [f"{folder}/{table}.parquet" for table in ("rankings", "labels", "queries")]
+        options |= {"queries": tables[2], "by": ["country"], "date": "ds", "system": "system"}
         if name == "report":
-            made = sm.report(*tables[:2], METRICS, baseline="old", connection=connection, **asked)
+            built = sm.report(
+                *tables[:2], METRICS, baseline="old", connection=connection, **options
+            )
         else:
-            result = sm.evaluate(*tables[:2], METRICS, connection=connection, **asked)
+            result = sm.evaluate(*tables[:2], METRICS, connection=connection, **options)
     if name == "report":
         before = time.process_time()
-        made.save(page)
+        built.save(page)
         if statements:
             print(f"{time.process_time() - before:6.2f}  page")
-        values = made.content.values
+        values = built.content.values
     else:
         values = result.to_dicts() if data != "clicks" else result.offline.to_dicts()
     if statements:
-        print("\n".join(told(statements)))
+        print("\n".join(cost_lines(statements)))
     rows = [row for row in values if row["segment_name"] == "all" and row["metric"] == "mrr"]
     Path(answer).write_text(json.dumps(sum(row["n_queries"] for row in rows)))
 

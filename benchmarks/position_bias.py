@@ -129,7 +129,7 @@ def simulated(impressions: int, moves: float, skill: float, seed: int, queries: 
     return database
 
 
-def asked(rate: str = "ctr", **propensity: Any) -> sm.clicks.Clicks:
+def clicks_of(rate: str = "ctr", **propensity: Any) -> sm.clicks.Clicks:
     """What is said of the log."""
     columns = {"request": "request", "query": "query", "item": "item", "clicked": "clicked"}
     return sm.clicks.Clicks(
@@ -151,15 +151,15 @@ def correlation(log: CleanLog, database: Any, rate: str, curve: PropensityCurve 
 def ranked(impressions: int, moves: float, skill: float, seed: int) -> list[float]:
     """The correlation of each rate, and the bias and noise."""
     database = simulated(impressions, moves, skill, seed, QUERIES)
-    with sm.clicks.clean(asked(), database) as log:
-        found = estimate(log.tables, log.engine)
+    with sm.clicks.clean(clicks_of(), database) as log:
+        estimated = estimate(log.tables, log.engine)
         true = PropensityCurve.given(dict(enumerate(PLANTED, start=1)))
         curves = (
             *(("ctr", None), ("coec", None)),
-            *(("ips", true), ("ips", found.curve), ("coee", true), ("coee", found.curve)),
+            *(("ips", true), ("ips", estimated.curve), ("coee", true), ("coee", estimated.curve)),
         )
         rates = [correlation(log, database, rate, curve) for rate, curve in curves]
-        of = found.correction
+        of = estimated.correction
         return [*rates, of.bias if of else 0.0, of.noise if of else 0.0]
 
 
@@ -178,20 +178,20 @@ def table(sizes: Sequence[int], seeds: int) -> Iterator[str]:
 
 
 @contextmanager
-def timed(what: str) -> Iterator[None]:
+def timed(title: str) -> Iterator[None]:
     """Tell what a step took."""
     wall, cpu = time.perf_counter(), time.process_time()
     yield
     took = time.process_time() - cpu, time.perf_counter() - wall
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
-    print(f"{what}: {took[0]:.1f} CPU s, {took[1]:.1f} s, peak {peak:.2f} GB", flush=True)
+    print(f"{title}: {took[0]:.1f} CPU s, {took[1]:.1f} s, peak {peak:.2f} GB", flush=True)
 
 
 def cost(impressions: int) -> None:
     """What the compression and the estimators cost, and a round beside a scan."""
     with timed("simulated"):
         database = simulated(impressions, 1, 1, 1, 20_000)
-    with timed("cleaned"), sm.clicks.clean(asked(), database) as log:
+    with timed("cleaned"), sm.clicks.clean(clicks_of(), database) as log:
         tables = log.tables
         kept = replace(tables, keeps_positions=True)
         step = Step(ITEM_POSITIONS, select_of(kept.stages_of("item_positions")))
@@ -203,24 +203,24 @@ def cost(impressions: int) -> None:
             scan = median(_laps(lambda _: log.engine.rows(SCAN), range(30)))
         print(f"    a scan of the compressed table: {1000 * scan:.0f} CPU ms")
         for replicates in (0, 200):
-            clicks = asked(method="em", replicates=replicates)
+            clicks = clicks_of(method="em", replicates=replicates)
             ends: list[float] = []
             with timed(f"em, with compression, {replicates} replicates"):
-                found = estimate(
+                estimated = estimate(
                     replace(tables, clicks=clicks),
                     log.engine,
                     lambda _, ends=ends: ends.append(time.process_time()),
                 )
             lap = median(end - start for start, end in pairwise(ends))
-            print(f"    {len(found.rounds)} rounds; {found.rounds[-1]}")
+            print(f"    {len(estimated.rounds)} rounds; {estimated.rounds[-1]}")
             print(f"    a round: {1000 * lap:.0f} CPU ms, {lap / scan:.1f} scans")
 
 
-def _laps(done: Callable[[int], object], numbers: Iterable[int]) -> Iterator[float]:
+def _laps(act: Callable[[int], object], numbers: Iterable[int]) -> Iterator[float]:
     """The CPU seconds of each call."""
     for number in numbers:
         start = time.process_time()
-        done(number)
+        act(number)
         yield time.process_time() - start
 
 
@@ -230,11 +230,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--sizes", default="30_000,300_000,3_000_000", help="impressions")
     parser.add_argument("--seeds", type=int, default=3, help="logs a line")
     parser.add_argument("--cost", type=int, default=0, help="instead: of so many impressions")
-    given = parser.parse_args(arguments)
-    if given.cost:
-        cost(given.cost)
+    options = parser.parse_args(arguments)
+    if options.cost:
+        cost(options.cost)
         return
-    for line in table([int(size) for size in given.sizes.split(",")], given.seeds):
+    for line in table([int(size) for size in options.sizes.split(",")], options.seeds):
         print(line, flush=True)
 
 

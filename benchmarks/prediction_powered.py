@@ -122,17 +122,17 @@ def grades_hold(
     draws = resampled_counts(len(graded), REPLICATES, seed)
     probabilities, expected = grade_rows(counted, (0, 1), GRADES, draws, LEVEL)
     beside = {judged: [pair.grade for pair in pairs if pair.judged == judged] for judged in GRADES}
-    holds = []
+    is_covered = []
     for row in probabilities:
         grades = beside[row["other_grade"]]
         share = grades.count(row["grade"]) / len(grades)
-        holds.append(row["ci_low"] is not None and row["ci_low"] <= share <= row["ci_high"])
+        is_covered.append(row["ci_low"] is not None and row["ci_low"] <= share <= row["ci_high"])
     means = [
         row["ci_low"] is not None
         and row["ci_low"] <= fmean(beside[row["other_grade"]]) <= row["ci_high"]
         for row in expected
     ]
-    return holds, means
+    return is_covered, means
 
 
 def measured(judge: str, n_worlds: int) -> list[str]:
@@ -163,8 +163,8 @@ def measured(judge: str, n_worlds: int) -> list[str]:
                     saved += [powered.saved or 0] if unit == "pairs" else []
         # people graded the pairs of these queries for the table of `agree`
         more_queries = set(chance.sample(range(N_QUERIES), 60))
-        holds, means = grades_hold(pairs, more_queries, seed)
-        chances += holds
+        is_covered, means = grades_hold(pairs, more_queries, seed)
+        chances += is_covered
         expected += means
     cells = [f"{hits[key] / n_worlds:.1%}" for key in hits]
     cells += [f"{widths[unit]:.2f}" for unit in widths]

@@ -28,22 +28,22 @@ class Usage:
 
 
 def used(
-    command: Sequence[str], environment: Mapping[str, str] | None = None, **more: Any
+    command: Sequence[str], environment: Mapping[str, str] | None = None, **options: Any
 ) -> Usage:
     """Run a command to its end; Python's cache of modules is kept, as on anybody's machine.
 
     Args:
         command: The program and its arguments.
         environment: Its environment; default: this one.
-        more: What `Popen` takes besides.
+        options: What `Popen` takes besides.
 
     Raises:
         CalledProcessError: If it fails; what it said went to standard error.
     """
-    given = os.environ if environment is None else environment
-    caching = {name: value for name, value in given.items() if name != NO_CACHE}
+    variables = os.environ if environment is None else environment
+    caching = {name: value for name, value in variables.items() if name != NO_CACHE}
     begin = time.perf_counter()
-    process = subprocess.Popen(command, env=caching, **more)
+    process = subprocess.Popen(command, env=caching, **options)
     _, status, usage = os.wait4(process.pid, 0)
     wall = time.perf_counter() - begin
     process.returncode = os.waitstatus_to_exitcode(status)  # else it is waited for again
@@ -55,7 +55,10 @@ def used(
 def medians(runs: Mapping[str, Sequence[Mapping[str, float]]]) -> str:
     """A Markdown table of the medians, and of what they are to the first contender's."""
     names = ("cpu", "wall", "peak")
-    of = {name: [median(run[one] for run in own) for one in names] for name, own in runs.items()}
+    of = {
+        name: [median(run[column] for run in usages) for column in names]
+        for name, usages in runs.items()
+    }
     base = next(iter(of.values()))
     lines = [
         f"| {name} | {cpu:.2f} | {ratio(cpu, base[0])} | {wall:.2f} | {ratio(wall, base[1])} "

@@ -38,8 +38,8 @@ def spending(servers: Sequence[int] = ()) -> Iterator[Spent]:
     """
     spent, ends = Spent(), threading.Event()
     roots = (os.getpid(), *servers)
-    others = [0.0]
-    watch = threading.Thread(target=_watch, args=(roots, ends, others), daemon=True)
+    peaks = [0.0]
+    watch = threading.Thread(target=_watch, args=(roots, ends, peaks), daemon=True)
     before = _cpu(roots)
     _forget_peak()
     watch.start()
@@ -49,27 +49,29 @@ def spending(servers: Sequence[int] = ()) -> Iterator[Spent]:
         spent.cpu = _cpu(roots) - before
         ends.set()
         watch.join()
-        spent.peak = max(others) + _peak()
+        spent.peak = max(peaks) + _peak()
 
 
-def _watch(roots: Sequence[int], ends: threading.Event, others: list[float]) -> None:
+def _watch(roots: Sequence[int], ends: threading.Event, peaks: list[float]) -> None:
     while not ends.wait(PAUSE):
-        sizes = [_memory(one) for one in _tree(roots) if one != os.getpid()]
-        own, shared = (list(one) for one in zip(*sizes, strict=True)) if sizes else ([0.0], [0.0])
-        others.append(sum(own) + max(shared))
+        sizes = [_memory(process) for process in _tree(roots) if process != os.getpid()]
+        unshared, shared = (
+            (list(column) for column in zip(*sizes, strict=True)) if sizes else ([0.0], [0.0])
+        )
+        peaks.append(sum(unshared) + max(shared))
 
 
 def _tree(roots: Sequence[int]) -> set[int]:
     """The processes that live now, and came from these."""
-    found, left = set[int](), list(roots)
-    while left:
-        process = left.pop()
-        if process not in found:
-            found.add(process)
+    processes, pending = set[int](), list(roots)
+    while pending:
+        process = pending.pop()
+        if process not in processes:
+            processes.add(process)
             for task in _listed(PROC / str(process) / "task"):
                 with suppress(OSError):
-                    left += map(int, (task / "children").read_text().split())
-    return found
+                    pending += map(int, (task / "children").read_text().split())
+    return processes
 
 
 def _listed(folder: Path) -> list[Path]:

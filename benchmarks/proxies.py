@@ -36,11 +36,11 @@ def programme(seed: int, n_experiments: int, *, is_shared: bool) -> pa.Table:
     online_noise = chance.standard_normal(n_experiments)
     columns = {"online": (effects + ONLINE_ERROR * online_noise, ONLINE_ERROR, 0.0)}
     for number, r in enumerate(CORRELATIONS):
-        own = chance.standard_normal((2, n_experiments))
+        noises = chance.standard_normal((2, n_experiments))
         error = error_of(number, is_shared=is_shared)
         share = SHARED if error == ONLINE_ERROR else 0.0
-        noise = share * online_noise + math.sqrt(1 - share**2) * own[1]
-        moved = r * effects + math.sqrt(1 - r * r) * own[0] + error * noise
+        noise = share * online_noise + math.sqrt(1 - share**2) * noises[1]
+        moved = r * effects + math.sqrt(1 - r * r) * noises[0] + error * noise
         columns[f"m{number}"] = (moved, error, share * error * ONLINE_ERROR)
     names = [f"e{i}" for i in range(n_experiments)]
     parts = [
@@ -69,16 +69,16 @@ def measured(n_programmes: int, n_experiments: int, *, is_shared: bool) -> dict[
             rows = {row["metric"]: row for row in result if row["metric"].startswith("m")}
             naive = {name: row["correlation"] for name, row in rows.items()}
             counts["naive"] += max(naive, key=naive.__getitem__) == "m0"
-            known = {name: row for name, row in rows.items() if row["quality"] is not None}
-            if not known:
+            rated = {name: row for name, row in rows.items() if row["quality"] is not None}
+            if not rated:
                 continue
-            first = max(known, key=lambda name: known[name]["quality"])
-            trusts = known[first]["quality_low"] > 0
+            first = max(rated, key=lambda name: rated[name]["quality"])
+            trusts = rated[first]["quality_low"] > 0
             counts["best"] += first == "m0"
             counts["trusts"] += trusts
             counts["useless"] += trusts and first in ("m3", "m4")
             for number, r in enumerate(CORRELATIONS):
-                row = known[f"m{number}"]
+                row = rated[f"m{number}"]
                 n_intervals += 1
                 quality = r / math.hypot(1, error_of(number, is_shared=is_shared))
                 counts["quality"] += row["quality_low"] <= quality <= row["quality_high"]

@@ -68,47 +68,47 @@ def world(seed: int) -> Tables:
 def hand_written(seed: int, count: int) -> Iterator[Asked]:
     """The numbers of the first so many queries."""
     tables = world(seed)
-    for name, written in islice({**QUERIES, **MORE}.items(), count):
-        yield _asked(name, written, tables)
+    for name, query in islice({**QUERIES, **MORE}.items(), count):
+        yield _asked(name, query, tables)
 
 
-def _asked(name: str, written: Written, tables: Tables) -> Asked:
+def _asked(name: str, query: Written, tables: Tables) -> Asked:
     start = time.perf_counter()
     try:
-        reconciliation = reconciled_of(written, tables)
+        reconciliation = reconciled_of(query, tables)
     except sm.SpecError as error:
         return Asked(name, False, time.perf_counter() - start, str(error))
     seconds = time.perf_counter() - start
-    return Asked(name, names(reconciliation, written), seconds, str(reconciliation))
+    return Asked(name, names(reconciliation, query), seconds, str(reconciliation))
 
 
-def reconciled_of(written: Written, tables: Tables, digits: int = 0) -> sm.Reconciliation:
+def reconciled_of(query: Written, tables: Tables, digits: int = 0) -> sm.Reconciliation:
     """What `reconcile` says of a query's number, printed as people do or to more digits."""
     with duckdb.connect() as connection:
         for name, table in zip(("runs", "truth"), tables, strict=True):
             connection.register(name, table)
-        number = connection.sql(written.sql).fetchall()[0][0]
-    is_exact = digits and written.printed == Written.printed and "trunc" not in written.sql
-    printed = f"{number:.{digits}f}" if is_exact else written.printed.format(number)
-    by = {"by": "country"} if "averaged_averages" in written.is_mistake else {}
-    return sm.reconcile(*tables, written.called, printed, **by)
+        number = connection.sql(query.sql).fetchall()[0][0]
+    is_exact = digits and query.printed == Written.printed and "trunc" not in query.sql
+    printed = f"{number:.{digits}f}" if is_exact else query.printed.format(number)
+    by = {"by": "country"} if "averaged_averages" in query.is_mistake else {}
+    return sm.reconcile(*tables, query.called, printed, **by)
 
 
-def names(reconciliation: sm.Reconciliation, written: Written) -> bool:
+def names(reconciliation: sm.Reconciliation, query: Written) -> bool:
     """Whether its first lines say what the number is."""
-    if "percent" in written.departs:
+    if "percent" in query.departs:
         return any("percent" in note for note in reconciliation.notes)
-    return any(_names(line, written) for line in reconciliation.candidates[:LINES])
+    return any(_names(line, query) for line in reconciliation.candidates[:LINES])
 
 
-def _names(line: Candidate, written: Written) -> bool:
+def _names(line: Candidate, query: Written) -> bool:
     departures = {f"{option}={value}" for option, value in line.departures.items()}
     departures |= {"cut"} if line.cut else set()
     return (
-        bool({*line.mistakes} & {*written.is_mistake})
-        or any(re.search(rf"[ (]{re.escape(m)}[,): ]", line.words) for m in written.is_metric)
-        or bool(departures & {*written.departs})
-        or (written.is_right and bool(line.presets) and not line.distance)
+        bool({*line.mistakes} & {*query.is_mistake})
+        or any(re.search(rf"[ (]{re.escape(m)}[,): ]", line.words) for m in query.is_metric)
+        or bool(departures & {*query.departs})
+        or (query.is_right and bool(line.presets) and not line.distance)
     )
 
 
@@ -123,16 +123,17 @@ def tools(seed: int, count: int) -> Iterator[Asked]:
     installed = [compared for compared in LIVE if _is_installed(compared)]
     print(f"tools: {', '.join(map(str, installed))}", file=sys.stderr)
     streams = [numbers(compared) for compared in installed]
-    for place in range(count):
-        compared = installed[place % len(installed)]
-        metric, value, printed, rankings, labels = next(streams[place % len(installed)])
+    for number in range(count):
+        compared = installed[number % len(installed)]
+        metric, value, printed, rankings, labels = next(streams[number % len(installed)])
         start = time.perf_counter()
-        found = sm.reconcile(rankings, labels, metric, printed)
+        reconciliation = sm.reconcile(rankings, labels, metric, printed)
         seconds = time.perf_counter() - start
         is_named = is_first(
-            [named(line, compared, metric, value) for line in found.candidates], found
+            [named(line, compared, metric, value) for line in reconciliation.candidates],
+            reconciliation,
         )
-        yield Asked(f"{compared} {metric}", is_named, seconds, str(found))
+        yield Asked(f"{compared} {metric}", is_named, seconds, str(reconciliation))
 
 
 def _is_installed(compared: Any) -> bool:

@@ -41,15 +41,17 @@ def text(
         present: The contenders that ran.
         absent: Those that could not.
     """
-    by_name = {one.name: [run for run in runs if run.contender == one] for one in present}
+    by_name = {
+        contender.name: [run for run in runs if run.contender == contender] for contender in present
+    }
     times = len(runs) // len(present) if present else 0
     parts = [
         f"{rows:,} rankings rows, {SHAPES[shape].labels(rows):,} labels; {THREADS} threads; "
         f"medians of {times} run{'' if times == 1 else 's'}",
         _table(list(_cells(by_name))),
-        "\n".join(f"- {one.name}: {one.about}" for one in present),
+        "\n".join(f"- {contender.name}: {contender.about}" for contender in present),
         _agreed(runs),
-        "\n".join(_left_out(one) for one in absent),
+        "\n".join(_left_out(contender) for contender in absent),
         _machine(present),
     ]
     return "\n\n".join(part for part in parts if part)
@@ -57,16 +59,16 @@ def text(
 
 def _cells(by_name: dict[str, list[Run]]) -> Iterator[tuple[str, ...]]:
     yield HEAD
-    bare = [run.cpu for own in by_name.values() for run in own if not run.contender.has_metrics]
-    for name, own in by_name.items():
-        cpu = median(run.cpu for run in own)
+    bare = [run.cpu for runs in by_name.values() for run in runs if not run.contender.has_metrics]
+    for name, runs in by_name.items():
+        cpu = median(run.cpu for run in runs)
         yield (
             name,
             f"{cpu:.2f}",
-            f"{median(run.start for run in own):.2f}",
-            f"{median(run.alone for run in own):.2f}",
-            f"{median(run.wall for run in own):.2f}",
-            f"{median(run.peak for run in own):,.0f}",
+            f"{median(run.start for run in runs):.2f}",
+            f"{median(run.alone for run in runs):.2f}",
+            f"{median(run.wall for run in runs):.2f}",
+            f"{median(run.peak for run in runs):,.0f}",
             f"{cpu / median(bare):.2f}" if bare else "-",
         )
 
@@ -100,7 +102,7 @@ def _left_out(contender: Contender) -> str:
 
 
 def _machine(present: Sequence[Contender]) -> str:
-    packages = sorted({package for one in present for package in one.needs.values()})
+    packages = sorted({package for contender in present for package in contender.needs.values()})
     versions = ", ".join(f"{package} {version(package)}" for package in packages)
     return (
         f"{_processor()}, {os.cpu_count()} cores; {platform.platform()}; "
@@ -110,7 +112,7 @@ def _machine(present: Sequence[Contender]) -> str:
 
 def _processor() -> str:
     """The processor's name, where the system tells it."""
-    told = Path("/proc/cpuinfo")
-    lines = told.read_text().splitlines() if told.exists() else []
+    file = Path("/proc/cpuinfo")
+    lines = file.read_text().splitlines() if file.exists() else []
     names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
     return names[0] if names else platform.machine()

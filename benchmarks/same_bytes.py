@@ -115,13 +115,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Run, and print a row an engine and file."""
     choices = _parser().parse_args(arguments)
     for order in ORDERS:
-        made(choices.rows, order)
+        files_of(choices.rows, order)
     print("| engine | file | bytes | ten runs |", "|---|---|---:|---|", sep="\n", flush=True)
     for engine in choices.engines:
         with redirect_stderr(io.StringIO()):  # notes, the same in each run
-            written = list(written_by(engine, choices.rows, choices.only))
-        for name in dict.fromkeys(name for files in written for name in files):
-            versions = [files[name] for files in written if name in files]
+            files_of_runs = list(written_by(engine, choices.rows, choices.only))
+        for name in dict.fromkeys(name for files in files_of_runs for name in files):
+            versions = [files[name] for files in files_of_runs if name in files]
             outcome = differences(versions)
             if name in WRITERS:
                 outcome = f"{len(versions)} refused or failed: {versions[0].decode()}"
@@ -143,20 +143,20 @@ def _rows(text: str) -> int:
 
 def differences(contents: Sequence[bytes]) -> str:
     """Whether files are equal; else how many are not, and how much of them."""
-    others = [content for content in contents if content != contents[0]]
-    if not others:
+    different = [content for content in contents if content != contents[0]]
+    if not different:
         return f"all {len(contents)} equal"
     lines, farthest = 0, 0.0
     expected = _lines(contents[0])
-    for other in others:
-        found = _lines(other)
-        if len(found) != len(expected):
-            return f"{len(others)} differ, in their lines: {len(found):,} for {len(expected):,}"
-        pairs = [pair for pair in zip(expected, found, strict=True) if pair[0] != pair[1]]
+    for other in different:
+        actual = _lines(other)
+        if len(actual) != len(expected):
+            return f"{len(different)} differ, in their lines: {len(actual):,} for {len(expected):,}"
+        pairs = [pair for pair in zip(expected, actual, strict=True) if pair[0] != pair[1]]
         lines = max(lines, len(pairs))
         farthest = max([farthest, *(_distance(*pair) for pair in pairs)])
     return (
-        f"{len(others)} differ, in up to {lines:,} of {len(expected):,} lines, "
+        f"{len(different)} differ, in up to {lines:,} of {len(expected):,} lines, "
         f"relatively by {farthest:.0e}"
     )
 
@@ -172,19 +172,19 @@ def _lines(content: bytes) -> list[str]:
     return content.decode().splitlines()
 
 
-def _distance(expected: str, found: str) -> float:
+def _distance(expected: str, actual: str) -> float:
     """The largest relative difference of the numbers in two lines; infinite for other texts."""
-    if _NUMBER.sub("", expected) != _NUMBER.sub("", found):
+    if _NUMBER.sub("", expected) != _NUMBER.sub("", actual):
         return float("inf")
-    pairs = zip(_NUMBER.findall(expected), _NUMBER.findall(found), strict=True)
-    numbers = [(float(one), float(other)) for one, other in pairs]
-    return max(abs(one - other) / max(abs(one), 1e-300) for one, other in numbers)
+    pairs = zip(_NUMBER.findall(expected), _NUMBER.findall(actual), strict=True)
+    numbers = [(float(number), float(other)) for number, other in pairs]
+    return max(abs(number - other) / max(abs(number), 1e-300) for number, other in numbers)
 
 
 def written_by(name: str, rows: int, writers: Sequence[str]) -> Iterator[dict[str, bytes]]:
     """The files of each of the ten runs, by what they are called."""
     for order in ORDERS:
-        folder = made(rows, order)
+        folder = files_of(rows, order)
         with opened(name, folder) as engine:
             for run in (run for run in runs(name, rows) if run.order == order):
                 for statement in THREADS.get(name, ()):
@@ -222,7 +222,7 @@ def opened(name: str, folder: Path) -> Iterator[Any]:
         yield engine
 
 
-def made(rows: int, order: str) -> Path:
+def files_of(rows: int, order: str) -> Path:
     """The folder of all tables in an order, written unless it is there."""
     import duckdb
 
@@ -232,7 +232,7 @@ def made(rows: int, order: str) -> Path:
     staging = folder.with_name(f"{order}.part")
     staging.mkdir(parents=True, exist_ok=True)
     queries = max(rows // MEAN_LENGTH // SYSTEMS, 4)
-    log = clicks.made(max(rows // 40, 100))
+    log = clicks.simulated_log(max(rows // 40, 100))
     sources = {name: f"from '{log}/{name}.parquet'" for name in clicks.COLUMNS}
     sources |= {
         "rankings": RANKINGS.format(queries=queries),
@@ -250,9 +250,9 @@ def made(rows: int, order: str) -> Path:
 def contents(writers: Mapping[str, Callable[[str], None]]) -> dict[str, bytes]:
     """What each writer writes into a file."""
     files = {}
-    with TemporaryDirectory() as place:
+    with TemporaryDirectory() as folder:
         for number, (name, write) in enumerate(writers.items()):
-            file = Path(place) / f"{number}"
+            file = Path(folder) / f"{number}"
             write(str(file))
             files[name] = file.read_bytes()
     return files
@@ -303,7 +303,7 @@ def comparison(engine: Any, **_: Any) -> dict[str, bytes]:
     """A comparison by bootstrap, with what moved."""
     import sqlmetrics as sm
 
-    found = sm.compare(
+    result = sm.compare(
         "rankings",
         "labels",
         METRICS,
@@ -318,8 +318,8 @@ def comparison(engine: Any, **_: Any) -> dict[str, bytes]:
         connection=engine,
     )
     return {
-        "comparison, json": found.to_json().encode(),
-        "comparison, markdown": found.markdown().encode(),
+        "comparison, json": result.to_json().encode(),
+        "comparison, markdown": result.markdown().encode(),
     }
 
 
@@ -341,9 +341,9 @@ def job(engine: Any, **_: Any) -> dict[str, bytes]:
     )
     sm.run(spec, engine, full_refresh=True)
     files = {}
-    with TemporaryDirectory() as place:
-        publish(spec, engine, f"{place}/tables")
-        for file in sorted(Path(place, "tables").glob("*.parquet")):
+    with TemporaryDirectory() as folder:
+        publish(spec, engine, f"{folder}/tables")
+        for file in sorted(Path(folder, "tables").glob("*.parquet")):
             if file.stem == "facts_runs":  # the log of the runs themselves
                 continue
             table = pq.read_table(file)
@@ -368,8 +368,8 @@ def report(engine: Any, **_: Any) -> dict[str, bytes]:
         baseline="old",
         connection=engine,
     )
-    with TemporaryDirectory() as place:
-        text = page.save(Path(place) / "page.html").read_text(encoding="utf-8")
+    with TemporaryDirectory() as folder:
+        text = page.save(Path(folder) / "page.html").read_text(encoding="utf-8")
     return {"report, html": _SQL.sub("", text).encode()}
 
 

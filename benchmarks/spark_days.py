@@ -84,14 +84,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.spark_days", description=__doc__)
     parser.add_argument("--rows", type=int, default=2_000_000)
     parser.add_argument("--runs", type=int, default=2)
-    given = parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory() as folder:
-        session = _session(Path(folder), given.rows)
+        session = _session(Path(folder), options.rows)
         try:
             ways = _ways(session)
             _check_equal(ways["by hand"](), ways["sqlmetrics"]())
             spent: dict[str, list[float]] = {name: [] for name in ways}
-            for number in range(given.runs + 1):
+            for number in range(options.runs + 1):
                 for name, way in ways.items():
                     with spending() as cost:
                         way()

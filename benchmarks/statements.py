@@ -49,7 +49,7 @@ def watched() -> Statements:
     return statements
 
 
-def told(statements: Sequence[tuple[float, str]]) -> Iterator[str]:
+def cost_lines(statements: Sequence[tuple[float, str]]) -> Iterator[str]:
     """A line a statement that took more than a hundredth of a second, in order."""
     for cpu, sql in statements:
         if cpu >= 0.01:

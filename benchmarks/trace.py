@@ -141,12 +141,12 @@ def traces(url: str, folder: Path) -> dict[str, Trace]:
         (folder / name).write_text(text, encoding="utf-8")
     with chdir(folder):
         for number in (1, 2):
-            place = url or f"duckdb:///trace_{number}.duckdb"
+            database = url or f"duckdb:///trace_{number}.duckdb"
             trace_by_command = {}
             for command, arguments in COMMANDS.items():
                 if command == "build":
-                    _load(place)
-                words = [word.format(url=place) for word in arguments]
+                    _load(database)
+                words = [word.format(url=database) for word in arguments]
                 trace_by_command[command] = traced(lambda words=words: _run(words))  # type: ignore[misc]
     return trace_by_command
 
@@ -170,8 +170,8 @@ def _load(url: str) -> None:
 def _made(engine: Any) -> list[tuple[str, str]]:
     """Kind and name of what a build made."""
     rows = engine.driver.rows(engine.translation.dialect.catalogue.relations)
-    made = [(str(kind), str(name)) for _, name, kind in rows if "trace_metrics" in str(name)]
-    return sorted(made, reverse=True)
+    relations = [(str(kind), str(name)) for _, name, kind in rows if "trace_metrics" in str(name)]
+    return sorted(relations, reverse=True)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

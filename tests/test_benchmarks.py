@@ -257,7 +257,7 @@ def test_rankingmetrics_of_spark_agrees_with_the_query_by_hand(
 ) -> None:
     peer("pyspark")
     monkeypatch.setattr(data, "FOLDER", tmp_path)
-    files = data.made(3000)
+    files = data.files_of(3000)
     by_hand, of_spark = (
         engines.measured("spark", way, files, runs=1) for way in (engines.BY_HAND, engines.WAYS[-1])
     )

@@ -131,5 +131,5 @@ CONTENDERS = (
 
 def split(chosen: Sequence[Contender]) -> tuple[tuple[Contender, ...], tuple[Contender, ...]]:
     """Those that can run here, and those that cannot."""
-    present = tuple(one for one in chosen if not one.missing)
-    return present, tuple(one for one in chosen if one.missing)
+    present = tuple(contender for contender in chosen if not contender.missing)
+    return present, tuple(contender for contender in chosen if contender.missing)

@@ -19,7 +19,7 @@ def read(rankings: str, labels: str, shape: Shape) -> tuple[list[pd.DataFrame], 
     names = {"item_id": "doc_id"}
     run = pd.read_parquet(rankings).rename(columns=names)
     qrels = pd.read_parquet(labels).rename(columns={**names, "grade": "relevance"})
-    runs = [own for _, own in run.groupby("system")] if shape.systems > 1 else [run]
+    runs = [rows for _, rows in run.groupby("system")] if shape.systems > 1 else [run]
     return runs, qrels
 
 
@@ -32,6 +32,6 @@ def means(
     evaluator = ir_measures.evaluator(MEASURES, qrels)
     values = [evaluator.calc_aggregate(run) for run in runs]
     return {
-        name: fmean(float(one[measure]) for one in values)
+        name: fmean(float(values_of_query[measure]) for values_of_query in values)
         for name, measure in zip(METRICS, MEASURES, strict=True)
     }

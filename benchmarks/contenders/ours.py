@@ -16,12 +16,12 @@ from sqlmetrics import evaluate
 def means(rankings: str, labels: str, shape: Shape, *, check: bool) -> dict[str, float]:
     """The mean of each metric, over the systems if there are several."""
     connection = duckdb.connect(config={"threads": THREADS})
-    given: dict[str, Any] = {"gain": "linear", "check": check, "connection": connection}
+    options: dict[str, Any] = {"gain": "linear", "check": check, "connection": connection}
     if shape.tied:
-        given["ties"] = "id_desc"
+        options["ties"] = "id_desc"
     if shape.systems > 1:
-        given["system"] = "system"
-    result = evaluate(rankings, labels, METRICS, per_query=False, **given)
+        options["system"] = "system"
+    result = evaluate(rankings, labels, METRICS, per_query=False, **options)
     values = defaultdict(list)
     for row in result.to_dicts():
         name = f"{row['metric']}@{row['k']}" if row["k"] else row["metric"]

@@ -22,12 +22,12 @@ def means(rankings: str, labels: str, shape: Shape) -> dict[str, float]:
     Items with equal scores keep the order of the file.
     """
     graded, ranked = pl.scan_parquet(labels), pl.scan_parquet(rankings)
-    own = ["system"] if shape.systems > 1 else []
-    asked = wanted(graded)
-    if own:
-        asked = asked.join(ranked.select("system").unique(), how="cross")
-    keys = [*own, "query_id"]
-    per_query = asked.join(found(ranked, graded, keys), keys, "left")
+    system_keys = ["system"] if shape.systems > 1 else []
+    queries = wanted(graded)
+    if system_keys:
+        queries = queries.join(ranked.select("system").unique(), how="cross")
+    keys = [*system_keys, "query_id"]
+    per_query = queries.join(sums_of_lists(ranked, graded, keys), keys, "left")
     values = (
         pl.col("dcg_10") / pl.col("idcg_10"),
         pl.col("dcg_100") / pl.col("idcg_100"),
@@ -41,7 +41,7 @@ def means(rankings: str, labels: str, shape: Shape) -> dict[str, float]:
     return filled.select(named).collect(engine="streaming").row(0, named=True)
 
 
-def found(rankings: pl.LazyFrame, labels: pl.LazyFrame, keys: list[str]) -> pl.LazyFrame:
+def sums_of_lists(rankings: pl.LazyFrame, labels: pl.LazyFrame, keys: list[str]) -> pl.LazyFrame:
     """One row a list with a relevant result: sums over its relevant results."""
     rank = pl.col("score").rank("ordinal", descending=True).over(keys).alias("rank")
     hits = (

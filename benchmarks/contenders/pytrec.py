@@ -28,7 +28,7 @@ def read(rankings: str, labels: str, shape: Shape) -> tuple[list[Lists], Lists]:
     ranked = pl.scan_parquet(rankings)
     names = [f"system-{number}" for number in range(shape.systems)]
     several = [ranked.filter(pl.col("system") == name) for name in names]
-    runs = [_dicts(one, "score") for one in (several if shape.systems > 1 else [ranked])]
+    runs = [_dicts(rows, "score") for rows in (several if shape.systems > 1 else [ranked])]
     return runs, _dicts(pl.scan_parquet(labels), "grade")
 
 

@@ -25,8 +25,8 @@ def prepare(*, warm: bool) -> None:
 def read(rankings: str, labels: str, shape: Shape) -> tuple[list[Run], Qrels]:
     """The run of each system, and the labels."""
     frame = _frame(rankings)
-    frames = [own for _, own in frame.groupby("system")] if shape.systems > 1 else [frame]
-    runs = [Run.from_df(one, score_col="score", **COLUMNS) for one in frames]
+    frames = [rows for _, rows in frame.groupby("system")] if shape.systems > 1 else [frame]
+    runs = [Run.from_df(rows, score_col="score", **COLUMNS) for rows in frames]
     return runs, Qrels.from_df(_frame(labels), score_col="grade", **COLUMNS)
 
 

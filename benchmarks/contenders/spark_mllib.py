@@ -55,7 +55,7 @@ def means(rankings: str, labels: str, shape: Shape) -> dict[str, float]:  # noqa
     for name, value in settings.items():
         builder = builder.config(name, value)
     spark = builder.getOrCreate()
-    means = found(spark, f"parquet.`{rankings}`", f"parquet.`{labels}`")
+    means = ranking_metrics(spark, f"parquet.`{rankings}`", f"parquet.`{labels}`")
     logging.getLogger("py4j").setLevel(logging.CRITICAL)  # it tells that the connection ends
     java = spark.sparkContext._gateway.proc
     spark.stop()
@@ -64,7 +64,7 @@ def means(rankings: str, labels: str, shape: Shape) -> dict[str, float]:  # noqa
     return means
 
 
-def found(spark: SparkSession, rankings: str, labels: str) -> dict[str, float]:
+def ranking_metrics(spark: SparkSession, rankings: str, labels: str) -> dict[str, float]:
     """The means over two relations of Spark's SQL."""
     rows = spark.sql(LISTS.format(rankings=rankings, labels=labels)).rdd
     metrics = RankingMetrics(rows.map(tuple).cache())
