@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import random
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta, timezone
 from hashlib import md5
-from math import fsum
-from math import log as log_of
 from pathlib import Path
 from typing import Any
 
@@ -138,12 +137,12 @@ def _sums(requests: Sequence[Row], form: str) -> dict[str, tuple[float, float]]:
     for request in requests:
         items = request["items"]
         within = form == "wide"  # a wide table has no times of events
-        done = [
+        events = [
             (item, action, seconds)
             for item, action, seconds in request["events"]
             if within or 0 <= seconds <= WINDOW.total_seconds()
         ]
-        clicked = [item for item in items if any(e[0] == item and e[1] == "click" for e in done)]
+        clicked = [item for item in items if any(e[0] == item and e[1] == "click" for e in events)]
         parts["ctr@2"].append((len(set(clicked) & set(items[:2])), min(2, len(items))))
         parts["abandonment"].append((float(not clicked), 1.0))
         if clicked:
@@ -153,7 +152,7 @@ def _sums(requests: Sequence[Row], form: str) -> dict[str, tuple[float, float]]:
             parts["min_rr"].append((1 / last_rank, 1.0))
             parts["p_skip"].append((last_rank - len(clicked), last_rank))
             if not within:
-                first = min(seconds for _, action, seconds in done if action == "click")
+                first = min(seconds for _, action, seconds in events if action == "click")
                 parts["time_to_first_click"].append((first, 1.0))
         sessions[session(request)].add(bool(clicked))
         grades = grades_of(request, form)
@@ -165,42 +164,47 @@ def _sums(requests: Sequence[Row], form: str) -> dict[str, tuple[float, float]]:
         ):
             if grades and value is not None:  # a request without an answer has no label
                 parts[metric].append((value, 1.0))
-    parts["session_success"] = [(float(any(one)), 1.0) for one in sessions.values()]
+    parts["session_success"] = [
+        (float(any(session_clicks)), 1.0) for session_clicks in sessions.values()
+    ]
     sums = {}
     for metric in metrics_of(form):
-        own = parts.get(metric, [])
-        sums[metric] = fsum(top for top, _ in own), fsum(bottom for _, bottom in own)
+        fractions = parts.get(metric, [])
+        sums[metric] = (
+            math.fsum(top for top, _ in fractions),
+            math.fsum(bottom for _, bottom in fractions),
+        )
     return sums
 
 
 PROPENSITIES = {1: 1.0, 2: 0.5, 3: 0.4, 4: 0.25}
 
 
-def unshown(spec: Row, made: Log, form: str, folder: Path) -> tuple[Row, float, float]:
+def unshown(spec: Row, log: Log, form: str, folder: Path) -> tuple[Row, float, float]:
     """The spec that asks what each list upside down would have got; that, and what was shown."""
     rows = [
-        {"request": request["request_id"], "item": item, "score": place}
-        for request in made.requests
-        for place, item in enumerate(request["items"])
+        {"request": request["request_id"], "item": item, "score": position}
+        for request in log.requests
+        for position, item in enumerate(request["items"])
     ]
     pq.write_table(pa.Table.from_pylist(rows), folder / "upside_down.parquet")
     columns = {"query": "request", "item": "item", "score": "score"}
-    asked = {
+    counterfactual = {
         "rankings": {"file": "upside_down.parquet", "columns": columns},
         "metrics": ["sum_reciprocal_rank"],
         "estimators": ["ips"],
     }
-    known = {"method": "given", "given": PROPENSITIES}
-    clicks = {**spec["clicks"], "propensity": known, "counterfactual": asked}
-    total = shown = 0.0
-    for request in made.requests:
+    propensity = {"method": "given", "given": PROPENSITIES}
+    clicks = {**spec["clicks"], "propensity": propensity, "counterfactual": counterfactual}
+    total = shown_total = 0.0
+    for request in log.requests:
         items = request["items"]
-        for place, item in enumerate(items, 1):
+        for position, item in enumerate(items, 1):
             if item in _clicked(request, within=form == "wide"):
-                total += 1 / (len(items) + 1 - place) / PROPENSITIES[place]
-                shown += 1 / place / PROPENSITIES[place]
-    n = len(made.requests)
-    return {**spec, "clicks": clicks}, total / n, shown / n
+                total += 1 / (len(items) + 1 - position) / PROPENSITIES[position]
+                shown_total += 1 / position / PROPENSITIES[position]
+    n = len(log.requests)
+    return {**spec, "clicks": clicks}, total / n, shown_total / n
 
 
 def _clicked(request: Row, *, within: bool) -> set[str]:
@@ -212,9 +216,9 @@ def _clicked(request: Row, *, within: bool) -> set[str]:
     }
 
 
-def position_ctr(made: Log, form: str) -> float | None:
+def position_ctr(log: Log, form: str) -> float | None:
     """The log-likelihood of the click rate by position; None if no request is held out."""
-    days = sorted({request["moment"].date() for request in made.requests})
+    days = sorted({request["moment"].date() for request in log.requests})
 
     def is_held(request: Row) -> bool:
         if len(days) > 1:  # the last fifth of 2 to 4 days
@@ -222,9 +226,9 @@ def position_ctr(made: Log, form: str) -> float | None:
         return md5(request["request_id"].encode()).hexdigest()[0] in "012"
 
     rows = [
-        (place, item in _clicked(request, within=form == "wide"), is_held(request))
-        for request in made.requests
-        for place, item in enumerate(request["items"])
+        (position, item in _clicked(request, within=form == "wide"), is_held(request))
+        for request in log.requests
+        for position, item in enumerate(request["items"])
     ]
     held = [row for row in rows if row[2]]
     learned = [row for row in rows if not row[2]]
@@ -232,14 +236,14 @@ def position_ctr(made: Log, form: str) -> float | None:
         return None
     mean = (sum(row[1] for row in learned) + 0.5) / (len(learned) + 1)
     total = 0.0
-    for place, is_clicked, _ in held:
-        own = [row[1] for row in learned if row[0] == place]
-        rate = (sum(own) + 10 * mean) / (len(own) + 10)
-        total += log_of(rate if is_clicked else 1 - rate)
+    for position, is_clicked, _ in held:
+        clicks = [row[1] for row in learned if row[0] == position]
+        rate = (sum(clicks) + 10 * mean) / (len(clicks) + 10)
+        total += math.log(rate if is_clicked else 1 - rate)
     return total / len(held)
 
 
-def log(chance: random.Random) -> Log:
+def random_log(chance: random.Random) -> Log:
     """A few days; systems start and stop, clicks come late or on the next day."""
     days = [FIRST + timedelta(number) for number in range(chance.randint(2, 4))]
     requests = []
@@ -263,12 +267,12 @@ def log(chance: random.Random) -> Log:
                     }
                 )
     for day in {request["moment"].date() for request in requests}:  # one without is refused
-        first = next(one for one in requests if one["moment"].date() == day)
+        first = next(request for request in requests if request["moment"].date() == day)
         first["events"].append((first["items"][0], "click", 5))
     return Log(requests)
 
 
-def store(setup: LogSetup, made: Log, folder: Path, url: str) -> Row:
+def store(setup: LogSetup, log: Log, folder: Path, url: str) -> Row:
     """Write a log, and give the spec that reads it."""
     write_files(folder / "metrics")
     spec: Row = {
@@ -281,31 +285,33 @@ def store(setup: LogSetup, made: Log, folder: Path, url: str) -> Row:
     clicks: Row = {"labels": {"grades": GRADES}, "cleaning": {"attribution_window": "30m"}}
     columns = {"request": "request_id", "item": "item_id"}
     if setup.form in UBI:
-        clicks |= _ubi(setup, made, folder, url)
+        clicks |= _ubi(setup, log, folder, url)
     else:
-        shown = [
+        impressions = [
             {
                 "request_id": request["request_id"],
                 "item_id": item,
-                "position": place + setup.first,
-                "half": place + 0.5,
+                "position": position + setup.first,
+                "half": position + 0.5,
                 "system": request["system"],
                 "visit": session(request),
                 "happened": _time(setup, request["moment"]),
                 **(_flags(request, item) if setup.form == "wide" else {}),
             }
-            for request in made.requests
-            for place, item in enumerate(request["items"])
+            for request in log.requests
+            for position, item in enumerate(request["items"])
         ]
         if has_no_time(setup):
-            shown.append({**shown[0], "request_id": "of no time", "happened": "yesterday"})
-        more = {"position": "position", "system": "system", "time": "happened"}
-        more |= {"session": "visit"}
+            impressions.append(
+                {**impressions[0], "request_id": "of no time", "happened": "yesterday"}
+            )
+        optional_columns = {"position": "position", "system": "system", "time": "happened"}
+        optional_columns |= {"session": "visit"}
         if setup.form == "wide":
-            more |= {"clicked": "is_click", "actions": {"purchase": "is_purchase"}}
+            optional_columns |= {"clicked": "is_click", "actions": {"purchase": "is_purchase"}}
         name = "log" if setup.form == "wide" else "impressions"
-        clicks[name] = source(setup, name, shown, folder, url)
-        clicks[name] |= {"columns": {**columns, **more}, "first_position": setup.first}
+        clicks[name] = source(setup, name, impressions, folder, url)
+        clicks[name] |= {"columns": {**columns, **optional_columns}, "first_position": setup.first}
     if setup.form == "events":
         events = [
             {
@@ -314,7 +320,7 @@ def store(setup: LogSetup, made: Log, folder: Path, url: str) -> Row:
                 "action": action,
                 "happened": _time(setup, request["moment"] + timedelta(seconds=seconds)),
             }
-            for request in made.requests
+            for request in log.requests
             for item, action, seconds in request["events"]
         ]
         clicks["events"] = source(setup, "events", events, folder, url)
@@ -332,23 +338,23 @@ def misread(spec: Row) -> Iterator[Row]:
     name = "log" if "log" in spec["clicks"] else "impressions"
     if name not in spec["clicks"]:
         return
-    shown = spec["clicks"][name]
-    wrong = [{"columns": {**shown["columns"], "position": "half"}}]
-    if shown["first_position"] == 0:
+    log_source = spec["clicks"][name]
+    wrong = [{"columns": {**log_source["columns"], "position": "half"}}]
+    if log_source["first_position"] == 0:
         wrong.append({"first_position": 1})
     for changed in wrong:
-        yield {**spec, "clicks": {**spec["clicks"], name: {**shown, **changed}}}
+        yield {**spec, "clicks": {**spec["clicks"], name: {**log_source, **changed}}}
 
 
 def with_propensities(spec: Row) -> Row:
     """The same log, of whose positions it is known how often they are looked at."""
-    known = {"method": "given", "given": {1: 1.0, 2: 0.5, 4: 0.25}}
-    return {**spec, "clicks": {**spec["clicks"], "propensity": known}}
+    propensity = {"method": "given", "given": {1: 1.0, 2: 0.5, 4: 0.25}}
+    return {**spec, "clicks": {**spec["clicks"], "propensity": propensity}}
 
 
 def _flags(request: Row, item: str) -> Row:
-    done = {action for own, action, _ in request["events"] if own == item}
-    return {"is_click": int("click" in done), "is_purchase": int("purchase" in done)}
+    actions = {action for event_item, action, _ in request["events"] if event_item == item}
+    return {"is_click": int("click" in actions), "is_purchase": int("purchase" in actions)}
 
 
 def _time(setup: LogSetup, moment: datetime) -> Any:
@@ -360,7 +366,7 @@ def _time(setup: LogSetup, moment: datetime) -> Any:
     }[setup.time]
 
 
-def _ubi(setup: LogSetup, made: Log, folder: Path, url: str) -> Row:
+def _ubi(setup: LogSetup, log: Log, folder: Path, url: str) -> Row:
     """Queries and events as OpenSearch writes them; impressions are events too."""
 
     def moment(at: datetime) -> str:
@@ -368,21 +374,21 @@ def _ubi(setup: LogSetup, made: Log, folder: Path, url: str) -> Row:
         return text.replace("+00:00", "Z")
 
     queries, events = [], []
-    for request in made.requests:
-        own = {"query_id": request["request_id"], "application": request["system"]}
-        own["client_id"] = "c"
+    for request in log.requests:
+        ids = {"query_id": request["request_id"], "application": request["system"]}
+        ids["client_id"] = "c"
         text = f"text {request['request_id']}"
         hits = {"query_response_hit_ids": request["items"]} if setup.form == "hits" else {}
-        asked = {**own, "user_query": text, "timestamp": moment(request["moment"])}
-        queries.append({**asked, **hits})
-        shown = request["items"] if setup.form == "ubi" else []
-        done = [(item, "impression", 0) for item in shown]
-        for item, action, seconds in [*done, *request["events"]]:
+        query = {**ids, "user_query": text, "timestamp": moment(request["moment"])}
+        queries.append({**query, **hits})
+        shown_items = request["items"] if setup.form == "ubi" else []
+        impressions = [(item, "impression", 0) for item in shown_items]
+        for item, action, seconds in [*impressions, *request["events"]]:
             at = moment(request["moment"] + timedelta(seconds=seconds))
-            place = request["items"].index(item) + setup.first
-            about = {"object": {"object_id": item}, "position": {"ordinal": place}}
+            position = request["items"].index(item) + setup.first
+            about = {"object": {"object_id": item}, "position": {"ordinal": position}}
             events.append(
-                {**own, "action_name": action, "timestamp": at, "event_attributes": about}
+                {**ids, "action_name": action, "timestamp": at, "event_attributes": about}
             )
     return {
         "format": "ubi",

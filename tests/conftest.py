@@ -101,14 +101,14 @@ def pytest_collection_modifyitems(
         item.add_marker(pytest.mark.long)
     _deselect(config, items, run_by_other_commits(off))
     yield
-    if asked := os.environ.get("SQLMETRICS_ENGINES"):
-        groups = set(asked.split(","))
+    if engine_names := os.environ.get("SQLMETRICS_ENGINES"):
+        groups = set(engine_names.split(","))
         if unknown := groups - {*STARTED}:
             raise pytest.UsageError(f"SQLMETRICS_ENGINES: {unknown} of {', '.join(STARTED)}")
-        chosen = [one for one in items if groups & _groups(one)]
+        chosen = [item for item in items if groups & _groups(item)]
     elif config.args_source is pytest.Config.ArgsSource.TESTPATHS:
-        cells = Counter(one.nodeid.partition("[")[0] for one in items)
-        chosen = [one for one in items if _is_kept(one, cells)]
+        cells = Counter(item.nodeid.partition("[")[0] for item in items)
+        chosen = [item for item in items if _is_kept(item, cells)]
     else:
         chosen = items
     share = float(os.environ.get("SQLMETRICS_SHARE", "1"))
@@ -118,12 +118,12 @@ def pytest_collection_modifyitems(
 
 
 def _deselect(
-    config: pytest.Config, items: list[pytest.Item], left: Collection[pytest.Item]
+    config: pytest.Config, items: list[pytest.Item], deselected: Collection[pytest.Item]
 ) -> None:
     """Leave tests out, and say how many."""
-    left = set(left)
-    config.hook.pytest_deselected(items=[item for item in items if item in left])
-    items[:] = [item for item in items if item not in left]
+    deselected = set(deselected)
+    config.hook.pytest_deselected(items=[item for item in items if item in deselected])
+    items[:] = [item for item in items if item not in deselected]
 
 
 def _is_kept(item: pytest.Item, cells: Mapping[str, int]) -> bool:
@@ -149,8 +149,8 @@ def one_thread() -> Iterator[None]:
     """A DuckDB has one thread in tests: the data are small, and the workers share the cores."""
     original = duckdb.connect
 
-    def connect(*place: Any, config: Mapping[str, Any] | None = None, **given: Any) -> Any:
-        return original(*place, config={"threads": 1, **(config or {})}, **given)
+    def connect(*arguments: Any, config: Mapping[str, Any] | None = None, **options: Any) -> Any:
+        return original(*arguments, config={"threads": 1, **(config or {})}, **options)
 
     yield from _patched(duckdb, "connect", connect)
 
@@ -217,7 +217,7 @@ def remedy(name: str) -> str:
     """
     package = name.partition(".")[0]
     extras = {"peers": PEERS, "models": MODELS, "retrieval": RETRIEVAL, "lakehouse": LAKEHOUSE}
-    extra = next((one for one, packages in extras.items() if package in packages), "tools")
+    extra = next((group for group, packages in extras.items() if package in packages), "tools")
     alone = {"crowdkit": "crowd-kit nltk regex", "daisy": "daisyRec"}.get(package, package)
-    more = f", then pip install --no-deps {alone}" if package in ALONE else ""
-    return f"pip install '.[{extra}]'{more}"
+    second_step = f", then pip install --no-deps {alone}" if package in ALONE else ""
+    return f"pip install '.[{extra}]'{second_step}"

@@ -93,7 +93,7 @@ USUAL = (
     "sample s.yml --size 2",
     "clicks c.yml",
 )
-MADE = ("made.csv", "made.html", "made", "made.parquet")
+OUTPUTS = ("made.csv", "made.html", "made", "made.parquet")
 NEW = ("made", "made.duckdb", "made.yml")
 ARGUMENTS: Mapping[str, Sequence[str]] = {
     "spec": SPECS,
@@ -163,7 +163,7 @@ class Fuzz:
         tables = {**self._tables(), "log": self._log()}
         for name, rows in tables.items():
             for suffix in dict.fromkeys((".csv", self.lot.choice(FORMATS))):
-                content = _written(rows, suffix)
+                content = _encoded(rows, suffix)
                 if self.lot.random() < 0.4:
                     content = self.spoilt(content)
                 (self.folder / f"{name}{suffix}").write_bytes(content)
@@ -177,27 +177,27 @@ class Fuzz:
     def commands(self, number: int) -> Iterator[list[str]]:
         """So many command lines."""
         names = [name for names in COMMANDS.values() for name in names]
-        known = [name for name in names if name not in ("demo", "doctor", "debug")]
+        verbs = [name for name in names if name not in ("demo", "doctor", "debug")]
         for _ in range(number):
             is_replacing = self.lot.random() < 0.15
-            yield self._replacing() if is_replacing else self._command(self.lot.choice(known))
+            yield self._replacing() if is_replacing else self._command(self.lot.choice(verbs))
 
     def _replacing(self) -> list[str]:
         """A usual command whose output is the place of a file that is there."""
         line = self.lot.choice(USUAL).split()
-        more = ["--overwrite"] if self.lot.random() < 0.5 else []
-        return [*line, "--out", self.lot.choice(self._others()), *more]
+        flags = ["--overwrite"] if self.lot.random() < 0.5 else []
+        return [*line, "--out", self.lot.choice(self._protected_files()), *flags]
 
     def spoilt(self, content: bytes) -> bytes:
         """Bytes that were cut, changed, doubled, packed, or written in another encoding."""
-        place = self.lot.randrange(len(content) + 1)
+        position = self.lot.randrange(len(content) + 1)
         odd = self.lot.choice(ODD_TEXTS).encode("utf-8", "surrogatepass")
         ways: tuple[Callable[[], bytes], ...] = (
             lambda: b"",
-            lambda: content[:place],
-            lambda: content[place:],
-            lambda: content[:place] + odd + content[place:],
-            lambda: content[:place] + b"\0\xff" + content[place + 2 :],
+            lambda: content[:position],
+            lambda: content[position:],
+            lambda: content[:position] + odd + content[position:],
+            lambda: content[:position] + b"\0\xff" + content[position + 2 :],
             lambda: content + content,
             lambda: gzip.compress(content)[: self.lot.choice((20, 60, 10_000))],
             lambda: content.decode("utf-8", "replace").encode("utf-16"),
@@ -239,14 +239,14 @@ class Fuzz:
             for q in range(queries)
             for i in range(3)
         ]
-        known = [
+        query_rows = [
             {"query_id": f"q{q}", "country": lot.choice("xy"), "text": "t"} for q in range(queries)
         ]
         sheet = [
             {"query_id": "q0", "item_id": f"e{i}", "grade": lot.choice((0, 1, ""))}
             for i in range(3)
         ]
-        return {"runs": runs, "labels": labels, "queries": known, "sheet": sheet}
+        return {"runs": runs, "labels": labels, "queries": query_rows, "sheet": sheet}
 
     def _log(self) -> list[dict[str, Any]]:
         lot = self.lot
@@ -266,25 +266,25 @@ class Fuzz:
 
     def _odd_spec(self, spec: Mapping[str, Any]) -> dict[str, Any]:
         """A spec in which up to three values are odd, missing or too many."""
-        made: dict[str, Any] = json.loads(json.dumps(spec))
+        odd_spec: dict[str, Any] = json.loads(json.dumps(spec))
         for _ in range(self.lot.choice((0, 1, 1, 1, 2, 3))):
-            place = made
+            mapping = odd_spec
             while True:
-                key = self.lot.choice(list(place))
-                if isinstance(place[key], dict) and place[key] and self.lot.random() < 0.8:
-                    place = place[key]
+                key = self.lot.choice(list(mapping))
+                if isinstance(mapping[key], dict) and mapping[key] and self.lot.random() < 0.8:
+                    mapping = mapping[key]
                     continue
                 break
             way = self.lot.random()
             if way < 0.2:
-                del place[key]
+                del mapping[key]
             elif way < 0.3:
-                place[self.lot.choice((*ODD_TEXTS, self._misspelt(key)))] = place.pop(key)
+                mapping[self.lot.choice((*ODD_TEXTS, self._misspelt(key)))] = mapping.pop(key)
             else:
-                place[key] = self._odd_value(place[key])
-            if not made:
+                mapping[key] = self._odd_value(mapping[key])
+            if not odd_spec:
                 break
-        return made
+        return odd_spec
 
     def _odd_value(self, value: Any) -> Any:
         if isinstance(value, list) and value and self.lot.random() < 0.5:
@@ -308,8 +308,8 @@ class Fuzz:
 
     def _misspelt(self, text: str) -> str:
         """A text with two letters in each other's place, one that is missing, or in capitals."""
-        place = self.lot.randrange(max(1, len(text) - 1))
-        start, first, rest = text[:place], text[place : place + 1], text[place + 1 :]
+        position = self.lot.randrange(max(1, len(text) - 1))
+        start, first, rest = text[:position], text[position : position + 1], text[position + 1 :]
         ways = (start + rest[:1] + first + rest[1:], start + rest, text.upper())
         return self.lot.choice(ways)
 
@@ -330,7 +330,7 @@ class Fuzz:
             if not (option.is_flag or option.count):
                 line.append(self._value(option, name))
         if "-m" not in line and "--metrics" not in line and self.lot.random() < 0.7:
-            line += ["-m", "mrr,ndcg@3"] if any("-m" in one.opts for one in options) else []
+            line += ["-m", "mrr,ndcg@3"] if any("-m" in option.opts for option in options) else []
         needed = {"--value": "0.5", "--size": "2", "--labels": "labels.csv", "--out": "made"}
         for option in options:
             if option.required and option.opts[-1] not in line:
@@ -369,9 +369,9 @@ class Fuzz:
             "--system": ("system",),
             "--date": ("day",),
             "--baseline": ("s0", "s1", "0s"),
-            "--out": (*MADE, *self._others()),
-            "--junit": ("made.xml", *self._others()),
-            "--profile": ("made.json", *self._others()),
+            "--out": (*OUTPUTS, *self._protected_files()),
+            "--junit": ("made.xml", *self._protected_files()),
+            "--profile": ("made.json", *self._protected_files()),
             "--publish": ("made.duckdb", "made"),
             "--job": ("made",),
             "--memory": ("200MB",),
@@ -382,10 +382,10 @@ class Fuzz:
             return self.lot.choice(usual)
         return self._safe(self.lot.choice(ODD_TEXTS)) if command else ""
 
-    def _others(self) -> Sequence[str]:
+    def _protected_files(self) -> Sequence[str]:
         """What no output may replace; now and then the file itself that the command reads."""
-        there = sorted(path.name for path in self.folder.iterdir() if path.is_file())
-        return (*self.lot.sample(there, min(3, len(there))), "store.duckdb")
+        names = sorted(path.name for path in self.folder.iterdir() if path.is_file())
+        return (*self.lot.sample(names, min(3, len(names))), "store.duckdb")
 
     def _safe(self, text: str) -> str:
         """A text that leads out of the folder by no path."""
@@ -407,17 +407,17 @@ PACKS: dict[str, Callable[[bytes], bytes]] = {
 }
 
 
-def _written(rows: list[dict[str, Any]], suffix: str) -> bytes:
+def _encoded(rows: list[dict[str, Any]], suffix: str) -> bytes:
     """Rows in a format."""
     inner, _, ending = suffix.rpartition(".")
     if ending in PACKS:
-        return PACKS[ending](_written(rows, inner))
+        return PACKS[ending](_encoded(rows, inner))
     names = list(rows[0]) if rows else ["query_id", "item_id"]
     if suffix == ".parquet":
         buffer = io.BytesIO()
         texts = {name: [row[name] for row in rows] for name in names}
         columns = {
-            name: values if len({type(one) for one in values}) == 1 else list(map(str, values))
+            name: values if len({type(value) for value in values}) == 1 else list(map(str, values))
             for name, values in texts.items()
         }
         pq.write_table(pa.table(columns), buffer)

@@ -66,12 +66,12 @@ def off_turn(items: Iterable[pytest.Item]) -> list[pytest.Item]:
     for item in costly:
         mark = item.get_closest_marker("turns")
         costs[_test(item)] = mark.args[0] if mark else 0
-    left = sum(costs.values()) / 60
+    seconds_left = sum(costs.values()) / 60
     mine = set()
     for name in sorted(costs, key=lot):
-        if is_all() or costs[name] <= left:
+        if is_all() or costs[name] <= seconds_left:
             mine.add(name)
-            left -= costs[name]
+            seconds_left -= costs[name]
     return [item for item in costly if _test(item) not in mine]
 
 
@@ -94,15 +94,17 @@ def _test(item: pytest.Item) -> str:
 
 def first(count: int, values: Iterable[Any]) -> list[Any]:
     """The first values in every run, the others in long ones."""
-    there = list(values)
-    return [*there[:count], *map(long, there[count:])]
+    all_values = list(values)
+    return [*all_values[:count], *map(long, all_values[count:])]
 
 
-def sliced(what: str, share: float, values: Iterable[Any], name: Callable[[Any], str] = str) -> Any:
+def sliced(
+    matrix: str, share: float, values: Iterable[Any], name: Callable[[Any], str] = str
+) -> Any:
     """A slice of the values in every run, the others in long ones; see `slices`."""
-    there = list(values)
-    mine = {name(one) for one in kept(what, there, share, name)}
-    return [one if name(one) in mine else long(one) for one in there]
+    all_values = list(values)
+    mine = {name(value) for value in kept(matrix, all_values, share, name)}
+    return [value if name(value) in mine else long(value) for value in all_values]
 
 
 def engines(
@@ -115,11 +117,11 @@ def engines(
         now: Those that every run has, default: all; the others are long.
         night: Those that are tried by night alone.
     """
-    there = list(names)
-    kinds = {name: long for name in there if now is not None and name not in now}
+    all_names = list(names)
+    kinds = {name: long for name in all_names if now is not None and name not in now}
     kinds |= dict.fromkeys(night, nightly)
     group = pytest.mark.xdist_group
     return [
         kinds[name](name, group(name)) if name in kinds else pytest.param(name, marks=group(name))
-        for name in there
+        for name in all_names
     ]

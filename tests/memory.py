@@ -22,14 +22,16 @@ def database() -> duckdb.DuckDBPyConnection:
     return duckdb.connect(config={"threads": 1, "python_enable_replacements": False})
 
 
-def evaluate(*tables_and_metrics: Any, cell: str = "", **given: Any) -> sm.Result:
+def evaluate(*tables_and_metrics: Any, cell: str = "", **options: Any) -> sm.Result:
     """`sm.evaluate` in the database of this process.
 
     Args:
         *tables_and_metrics: As `sm.evaluate` takes them.
         cell: Of a matrix of numbers, which. Looking for bad input costs more than the numbers
             of small tables: a slice of the cells has it, to see that good input is not refused.
-        **given: As `sm.evaluate` takes them.
+        **options: As `sm.evaluate` takes them.
     """
     check = not cell or keep(f"check {cell}", CHECKED)
-    return sm.evaluate(*tables_and_metrics, **({"connection": database(), "check": check} | given))
+    return sm.evaluate(
+        *tables_and_metrics, **({"connection": database(), "check": check} | options)
+    )

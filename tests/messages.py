@@ -64,11 +64,11 @@ def placeholder(node: ast.expr) -> str:
         return str(index.value) if is_key else placeholder(node.value)
     if isinstance(node, ast.Name):
         return node.id.strip("_")
-    names = [placeholder(child) for child in ast.iter_child_nodes(node) if _is_said(child)]
+    names = [placeholder(child) for child in ast.iter_child_nodes(node) if _has_name(child)]
     return next((name for name in names if name != "..."), "...")
 
 
-def _is_said(node: ast.AST) -> bool:
+def _has_name(node: ast.AST) -> bool:
     return isinstance(node, ast.Name | ast.Attribute | ast.Call | ast.Subscript | ast.BinOp)
 
 

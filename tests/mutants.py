@@ -243,10 +243,10 @@ def mutants(folder: Path, template: str) -> Iterator[Mutant]:
         if number <= header or line.strip().startswith(UNCHANGED):
             continue
         for pattern, instead in CHANGES:
-            for found in re.finditer(pattern, line):
-                inside = re.search(r"\{[{%][^}]*$", line[: found.start()])
+            for match in re.finditer(pattern, line):
+                inside = re.search(r"\{[{%][^}]*$", line[: match.start()])
                 if not inside:
-                    after = line[: found.start()] + instead + line[found.end() :]
+                    after = line[: match.start()] + instead + line[match.end() :]
                     yield Mutant(template, number + 1, line, after)
 
 
@@ -256,13 +256,13 @@ class Traced:
 
     Attributes:
         lines: Template -> its lines by which it is recognized -> the tests that print them.
-        seen: Template -> the tests that read it.
+        readers: Template -> the tests that read it.
         cost: Test -> seconds.
         failed: Tests that fail as it is.
     """
 
     lines: dict[str, dict[str, list[str]]] = field(default_factory=dict)
-    seen: dict[str, list[str]] = field(default_factory=dict)
+    readers: dict[str, list[str]] = field(default_factory=dict)
     cost: dict[str, float] = field(default_factory=dict)
     failed: list[str] = field(default_factory=list)
 
@@ -278,10 +278,10 @@ class Traced:
                 sooner its other cells have their turn.
         """
         lines = self.lines.get(mutant.template, {})
-        there = lines.get(recognized(mutant.before)) or self.seen.get(mutant.template, [])
+        candidates = lines.get(recognized(mutant.before)) or self.readers.get(mutant.template, [])
         cells: Counter[str] = Counter()
         order = []
-        for test in sorted(there, key=lambda one: (self.cost.get(one, 0), one)):
+        for test in sorted(candidates, key=lambda nodeid: (self.cost.get(nodeid, 0), nodeid)):
             name = test.partition("[")[0]
             turn = cells[name] / (1 + kills.get(name, 0))
             order.append((turn, self.cost.get(test, 0), test))
@@ -320,33 +320,34 @@ class Tracer:
         self.traced = Traced()
         names = [str(file.relative_to(folder)) for file in folder.rglob("*.sql.jinja")]
         self.parts = {
-            name: {recognized(one.before) for one in mutants(folder, name)} - {""} for name in names
+            name: {recognized(mutant.before) for mutant in mutants(folder, name)} - {""}
+            for name in names
         }
         find, render, sql = Environment.get_template, Template.render, Metric.sql
 
-        def finding(environment: Any, name: Any, *args: Any, **more: Any) -> Any:
+        def finding(environment: Any, name: Any, *args: Any, **kwargs: Any) -> Any:
             self.read.append(str(name))
-            return find(environment, name, *args, **more)
+            return find(environment, name, *args, **kwargs)
 
         def rendering(template: Any, *args: Any, **view: Any) -> str:
             self.read = [str(template.name)]
-            return self.saw(render(template, *args, **view))
+            return self.record(render(template, *args, **view))
 
         def printing(metric: Any, macro: str, view: object) -> str:
             text = sql(metric, macro, view)
             self.read = [f"metrics/{metric.name}.sql.jinja"]
-            return self.saw(text)
+            return self.record(text)
 
         Environment.get_template = finding  # type: ignore[method-assign]
         Template.render = rendering  # type: ignore[method-assign]
         Metric.sql = printing  # type: ignore[method-assign]
 
-    def saw(self, text: str) -> str:
+    def record(self, text: str) -> str:
         """Note the lines of the templates that were read for a text."""
         mine = self.printed[self.doing]
         for name in set(self.read):
             mine.add((name, ""))
-            mine |= {(name, one) for one in self.parts.get(name, ()) if one in text}
+            mine |= {(name, part) for part in self.parts.get(name, ()) if part in text}
         return text
 
     def pytest_runtest_logstart(self, nodeid: str) -> None:
@@ -386,7 +387,7 @@ class Tracer:
                     lines = self.traced.lines.setdefault(template, {})
                     lines.setdefault(line, []).append(item.nodeid)
                 else:
-                    self.traced.seen.setdefault(template, []).append(item.nodeid)
+                    self.traced.readers.setdefault(template, []).append(item.nodeid)
         return self.traced
 
 
@@ -396,13 +397,13 @@ class Outcome:
 
     Attributes:
         mutant: The mutant.
-        how: `killed`, `equivalent` or `lived`.
+        status: `killed`, `equivalent` or `lived`.
         by: The test that found it, or why none did.
         seconds: What that took.
     """
 
     mutant: Mutant
-    how: str
+    status: str
     by: str
     seconds: float = 0
 
@@ -411,19 +412,19 @@ class Mutating:
     """A plugin of pytest that runs the collected tests on mutants, each in a fork.
 
     Args:
-        place: The copy of the checkout.
-        drawn: The mutants.
+        checkout: The copy of the checkout.
+        sample: The mutants.
         limit: Seconds for one of them.
         kept: Where the trace is read from, if it is there, or else written to.
         doubt: Whether mutants that are said to be equivalent are tried too.
     """
 
     def __init__(
-        self, place: Path, drawn: Sequence[Mutant], limit: float, kept: Path, *, doubt: bool
+        self, checkout: Path, sample: Sequence[Mutant], limit: float, kept: Path, *, doubt: bool
     ) -> None:
-        self.place, self.drawn, self.limit, self.kept = place, drawn, limit, kept
+        self.checkout, self.sample, self.limit, self.kept = checkout, sample, limit, kept
         self.doubt = doubt
-        self.said = place.parent / "said"
+        self.progress = checkout.parent / "progress"
         self.sound: set[str] = set()
         self.kills: dict[str, Counter[str]] = defaultdict(Counter)
         self.outcomes: list[Outcome] = []
@@ -442,27 +443,27 @@ class Mutating:
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
         """Leave out what needs a server, and what compares texts."""
         items[:] = [
-            one
-            for one in items
-            if not one.nodeid.startswith(TEXTUAL)
-            and (not one.nodeid.startswith(BY_LOT) or crc32(one.nodeid.encode()) % 10 == 0)
-            and {str(mark.args[0]) for mark in one.iter_markers("xdist_group")} <= NEAR
+            item
+            for item in items
+            if not item.nodeid.startswith(TEXTUAL)
+            and (not item.nodeid.startswith(BY_LOT) or crc32(item.nodeid.encode()) % 10 == 0)
+            and {str(mark.args[0]) for mark in item.iter_markers("xdist_group")} <= NEAR
         ]
 
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
         """Instead of the tests: all of them once, then some of them on each mutant."""
         del os.environ["SQLMETRICS_ALL"]  # every cell is here; each has one thread, as in pytest
-        self.items = {one.nodeid: one for one in session.items}
+        self.items = {item.nodeid: item for item in session.items}
         began = time.monotonic()
         self.traced = self.trace()
         print(f"{len(self.items)} tests print templates: {time.monotonic() - began:.0f} s")
         if self.traced.failed:
             return True
-        for mutant in self.drawn:
+        for mutant in self.sample:
             outcome = self.tried(mutant)
             self.outcomes.append(outcome)
             by = outcome.by.removeprefix("tests/")
-            print(f"{outcome.how:10} {outcome.seconds:5.1f} s  {mutant}  [{by}]", flush=True)
+            print(f"{outcome.status:10} {outcome.seconds:5.1f} s  {mutant}  [{by}]", flush=True)
         return True
 
     def trace(self) -> Traced:
@@ -470,10 +471,10 @@ class Mutating:
         if not self.kept.is_file():
 
             def tracing() -> int:
-                there = list(self.items.values())
-                tracer = Tracer(self.place / "templates", there)
-                there[0].config.pluginmanager.register(tracer, "tracer")
-                for item, following in zip(there, [*there[1:], None], strict=True):
+                items = list(self.items.values())
+                tracer = Tracer(self.checkout / "templates", items)
+                items[0].config.pluginmanager.register(tracer, "tracer")
+                for item, following in zip(items, [*items[1:], None], strict=True):
                     item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
                 self.kept.write_text(json.dumps(asdict(tracer.result())))
                 return 0
@@ -488,9 +489,9 @@ class Mutating:
         began = time.monotonic()
         kills = self.kills[mutant.template.partition("/")[0]]
         apart = APART.get(mutant.template, "")
-        tests = [one for one in self.traced.tests(mutant, kills) if one in self.items]
+        tests = [test for test in self.traced.tests(mutant, kills) if test in self.items]
         tests = [apart] if apart else tests
-        file = self.place / "templates" / mutant.template
+        file = self.checkout / "templates" / mutant.template
         text = file.read_text("utf-8")
         lines = text.splitlines(keepends=True)
         lines[mutant.line - 1] = mutant.after + "\n"
@@ -501,7 +502,7 @@ class Mutating:
             finally:
                 file.write_text(text, "utf-8")
             seconds = time.monotonic() - began
-            last = self.said.read_text()
+            last = self.progress.read_text()
             if code in (FOUND, *HUNG):
                 if self.is_sound(last):
                     kills[last.partition("[")[0]] += 1
@@ -527,11 +528,13 @@ class Mutating:
     def run_apart(self, test: str) -> int:
         """In another process: a test that fails if its server is not here."""
         options = ["-q", "-n", "0", "-m", "not nightly", "-p", "no:cacheprovider"]
-        command = [sys.executable, "-m", "pytest", *options, f"--rootdir={self.place}", test]
-        given = os.environ | {"REQUIRE_ENGINES": "1"}
-        done = subprocess.run(command, cwd=self.place, env=given, capture_output=True, check=False)
-        self.said.write_text(test)
-        return FOUND if done.returncode else PASSED
+        command = [sys.executable, "-m", "pytest", *options, f"--rootdir={self.checkout}", test]
+        environment = os.environ | {"REQUIRE_ENGINES": "1"}
+        completed = subprocess.run(
+            command, cwd=self.checkout, env=environment, capture_output=True, check=False
+        )
+        self.progress.write_text(test)
+        return FOUND if completed.returncode else PASSED
 
     def run(self, tests: Sequence[str], limit: float) -> int:
         """In the fork: tests until one fails, or the time is over."""
@@ -542,16 +545,16 @@ class Mutating:
                 failures.extend([report.nodeid] * report.failed)
 
         forget()
-        self.said.write_text("0")
+        self.progress.write_text("0")
         began = spent()
         for number, test in enumerate(tests):
             if spent() - began > limit:
-                self.said.write_text(str(number))
+                self.progress.write_text(str(number))
                 return LATE
             item = self.items[test]
             if not number:
                 item.config.pluginmanager.register(Watch(), "watch")
-            self.said.write_text(test)
+            self.progress.write_text(test)
             most = HANGS * (1 + self.traced.cost.get(test, 0))
             signal.setitimer(signal.ITIMER_PROF, most)
             signal.alarm(int(HANGS * most))  # waits, and does nothing
@@ -599,46 +602,48 @@ def forked(work: Callable[[], int]) -> int:
 
 def forget() -> None:
     """Forget what was made of the templates while tests were collected."""
-    for one in gc.get_objects():
-        if isinstance(one, _lru_cache_wrapper) and one.__module__.startswith("sqlmetrics."):
-            one.cache_clear()
+    for tracked in gc.get_objects():
+        if isinstance(tracked, _lru_cache_wrapper) and tracked.__module__.startswith("sqlmetrics."):
+            tracked.cache_clear()
 
 
-def draw(folder: Path, templates: Sequence[str], each: int, seed: str) -> list[Mutant]:
+def draw(folder: Path, templates: Sequence[str], per_template: int, seed: str) -> list[Mutant]:
     """Some mutants of each template, by a seed."""
     names = sorted(str(file.relative_to(folder)) for file in folder.rglob("*.sql.jinja"))
-    drawn = []
+    sample = []
     for name in names:
-        if any(fnmatch(name, one) for one in templates):
-            there = list(mutants(folder, name))
-            random.Random(f"{seed}/{name}").shuffle(there)
-            drawn += there[:each]
-    return drawn
+        if any(fnmatch(name, pattern) for pattern in templates):
+            candidates = list(mutants(folder, name))
+            random.Random(f"{seed}/{name}").shuffle(candidates)
+            sample += candidates[:per_template]
+    return sample
 
 
 def stale(folder: Path) -> list[tuple[str, str, str, str]]:
     """What `EQUIVALENT` names and no template has."""
     every = draw(folder, ["*"], sys.maxsize, "")
-    return [row for row in EQUIVALENT if not any(one.is_named(*row[:3]) for one in every)]
+    return [row for row in EQUIVALENT if not any(mutant.is_named(*row[:3]) for mutant in every)]
 
 
-def collected(place: Path, plugin: Mutating, only: Sequence[str]) -> None:
+def collected(checkout: Path, plugin: Mutating, only: Sequence[str]) -> None:
     """Start pytest in a copy, where the plugin takes over; of some tests, or of all."""
-    os.chdir(place)
-    os.environ["PYTHONPATH"] = f"{place}:{place / 'tests'}"
-    tests = place / "tests"
+    os.chdir(checkout)
+    os.environ["PYTHONPATH"] = f"{checkout}:{checkout / 'tests'}"
+    tests = checkout / "tests"
     rooms = (tests / name for name in ("comparison", "jobs", "proof", "spec"))
-    sys.path[:0] = [str(place), str(tests), *map(str, rooms)]
+    sys.path[:0] = [str(checkout), str(tests), *map(str, rooms)]
     options = ["-q", "-s", "-n", "0", "--tb=no", "-p", "no:cacheprovider", "--hypothesis-seed=0"]
-    folders = [f"--rootdir={place}", f"--basetemp={place.parent / 'tmp'}"]
+    folders = [f"--rootdir={checkout}", f"--basetemp={checkout.parent / 'tmp'}"]
     pytest.main([*options, *folders, *only], plugins=[plugin])
 
 
 def summary(outcomes: Sequence[Outcome], seconds: float) -> str:
     """The figures."""
-    hows = Counter(one.how for one in outcomes)
-    templates = {one.mutant.template for one in outcomes}
-    figures = ", ".join(f"{hows[how]} {how}" for how in ("killed", "equivalent", "lived"))
+    counts = Counter(outcome.status for outcome in outcomes)
+    templates = {outcome.mutant.template for outcome in outcomes}
+    figures = ", ".join(
+        f"{counts[status]} {status}" for status in ("killed", "equivalent", "lived")
+    )
     return f"{len(templates)} templates, {len(outcomes)} mutants: {figures}; {seconds:.0f} s"
 
 
@@ -653,33 +658,37 @@ def main() -> int:
     parser.add_argument("--doubt", action="store_true", help="try those of EQUIVALENT, alone")
     parser.add_argument("--tests", default="", help="folders or files of tests, behind commas")
     parser.add_argument("--trace", type=Path, help="a file that keeps what all tests print")
-    given = parser.parse_args()
+    arguments = parser.parse_args()
     began = time.monotonic()
     folder = ROOT / "templates"
     if gone := stale(folder):
         print("EQUIVALENT names what no mutant is; take these rows out:", *gone, sep="\n")
         return 2
-    each = sys.maxsize if given.doubt else given.each
-    drawn = draw(folder, given.templates, each, given.seed)
-    if given.doubt:
-        drawn = [one for one in drawn if one.equivalent]
+    per_template = sys.maxsize if arguments.doubt else arguments.each
+    sample = draw(folder, arguments.templates, per_template, arguments.seed)
+    if arguments.doubt:
+        sample = [mutant for mutant in sample if mutant.equivalent]
     with tempfile.TemporaryDirectory() as temporary:
-        place = Path(temporary) / "beside" / "main"
-        shutil.copytree(ROOT, place, ignore=shutil.ignore_patterns(".git", "*.egg-info"))
+        checkout = Path(temporary) / "beside" / "main"
+        shutil.copytree(ROOT, checkout, ignore=shutil.ignore_patterns(".git", "*.egg-info"))
         if (shared := ROOT.parent / "shared").is_dir():
-            (place.parent / "shared").symlink_to(shared)
-        kept = given.trace.resolve() if given.trace else place.parent / "trace"
-        plugin = Mutating(place, drawn, given.limit, kept, doubt=given.doubt)
-        collected(place, plugin, given.tests.split(",") if given.tests else [])
+            (checkout.parent / "shared").symlink_to(shared)
+        kept = arguments.trace.resolve() if arguments.trace else checkout.parent / "trace"
+        plugin = Mutating(checkout, sample, arguments.limit, kept, doubt=arguments.doubt)
+        collected(checkout, plugin, arguments.tests.split(",") if arguments.tests else [])
     if plugin.traced.failed:
         print("tests fail without any change: run pytest first", *plugin.traced.failed, sep="\n")
         return 2
-    print("", *(f"lived: {one.mutant}" for one in plugin.outcomes if one.how == "lived"), sep="\n")
+    print(
+        "",
+        *(f"lived: {outcome.mutant}" for outcome in plugin.outcomes if outcome.status == "lived"),
+        sep="\n",
+    )
     print(summary(plugin.outcomes, time.monotonic() - began))
-    if given.doubt:  # each that a test finds is none
-        return int(any(one.how == "killed" for one in plugin.outcomes))
-    lived = sum(one.how == "lived" for one in plugin.outcomes)
-    return int(len(plugin.outcomes) != len(drawn) or lived > (1 - given.share) * len(drawn))
+    if arguments.doubt:  # each that a test finds is none
+        return int(any(outcome.status == "killed" for outcome in plugin.outcomes))
+    lived = sum(outcome.status == "lived" for outcome in plugin.outcomes)
+    return int(len(plugin.outcomes) != len(sample) or lived > (1 - arguments.share) * len(sample))
 
 
 if __name__ == "__main__":

@@ -23,22 +23,22 @@ def pairs(
     """
     names, values = list(axes), [list(axis) for axis in axes.values()]
     rows = [dict(zip(names, row, strict=True)) for row in product(*values)]
-    places = list(product(*(range(len(axis)) for axis in values)))
+    index_rows = list(product(*(range(len(axis)) for axis in values)))
     met = [
-        set(combinations(enumerate(place), min(2, len(names))))
-        for place, row in zip(places, rows, strict=True)
+        set(combinations(enumerate(index_row), min(2, len(names))))
+        for index_row, row in zip(index_rows, rows, strict=True)
         if possible(row)
     ]
     rows = [row for row in rows if possible(row)]
     heap = [(-len(pair), at) for at, pair in enumerate(met)]
     heapify(heap)
-    chosen, done = [], set[Any]()
+    chosen, covered = [], set[Any]()
     while heap:  # what a row adds only shrinks, so that the first one still true is the best
         promised, at = heappop(heap)
-        new = len(met[at] - done)
+        new = len(met[at] - covered)
         if new and new == -promised:
             chosen.append(rows[at])
-            done |= met[at]
+            covered |= met[at]
         elif new:
             heappush(heap, (-new, at))
     return chosen

@@ -244,12 +244,12 @@ def covering_choices(
     """
     names = list(choices)
     open_pairs = {
-        ((one, a), (two, b))
-        for i, one in enumerate(names)
-        for two in names[i + 1 :]
-        for a in choices[one]
-        for b in choices[two]
-        if _completed({one: a, two: b}, choices, possible, chance)
+        ((name, a), (other, b))
+        for i, name in enumerate(names)
+        for other in names[i + 1 :]
+        for a in choices[name]
+        for b in choices[other]
+        if _completed({name: a, other: b}, choices, possible, chance)
     }
     while open_pairs:
         tried = []
@@ -265,16 +265,16 @@ def covering_choices(
 
 def _pairs(full: Mapping[str, Any]) -> set[Any]:
     items = list(full.items())
-    return {(one, two) for i, one in enumerate(items) for two in items[i + 1 :]}
+    return {(first, second) for i, first in enumerate(items) for second in items[i + 1 :]}
 
 
 def _completed(
-    given: Mapping[str, Any], choices: Choices, possible: Possible, chance: random.Random
+    fixed: Mapping[str, Any], choices: Choices, possible: Possible, chance: random.Random
 ) -> dict[str, Any]:
     """The other choices by lot; empty if none fits."""
-    if not possible(given):
+    if not possible(fixed):
         return {}
-    full = dict(given)
+    full = dict(fixed)
     for name, values in choices.items():
         if name not in full:
             fits = [value for value in values if possible({**full, name: value})]
@@ -327,9 +327,9 @@ class World:
         """An item that is ranked for labelled queries, and has a label of none of them."""
         labels = {(row["query_id"], row["item_id"]) for row in self.labels}
         ranked = {(row["query_id"], row["item_id"]) for row in self.rankings}
-        known = {pair for pair in ranked if pair[0] in self.labelled}
-        met = {item for _, item in known & labels}
-        return min({item for _, item in known} - met, default="")
+        judged_pairs = {pair for pair in ranked if pair[0] in self.labelled}
+        met = {item for _, item in judged_pairs & labels}
+        return min({item for _, item in judged_pairs} - met, default="")
 
     def of_either(self, item: str) -> dict[tuple[date, str], int]:
         """Day and system -> the queries of either table, where only one item is ranked."""
@@ -338,18 +338,18 @@ class World:
             for row in self.rankings
             if row["item_id"] == item
         }
-        own = {(day, system) for day, system, _ in lists}
+        day_systems = {(day, system) for day, system, _ in lists}
         return {
             (day, system): len(
                 {query for other, _, query in lists if other == day and query in self.labelled}
                 | {query for *key, query in lists if key == [day, system]}
             )
-            for day, system in own
+            for day, system in day_systems
         }
 
     def paired(self) -> dict[str, tuple[int, float, float]]:
         """Metric -> queries and days that both systems have a value of, and their two means."""
-        told: dict[str, list[tuple[float, float]]] = defaultdict(list)
+        values: dict[str, list[tuple[float, float]]] = defaultdict(list)
         for day in self.days:
             lists = self._lists(day)
             if len(lists) < 2:
@@ -366,10 +366,10 @@ class World:
                         formula(lists[system].get(query, ()), grades) for system in ("new", "old's")
                     )
                     if new is not None and old is not None:
-                        told[metric].append((new, old))
+                        values[metric].append((new, old))
         return {
             metric: (len(pairs), *(fsum(part) / len(pairs) for part in zip(*pairs, strict=True)))
-            for metric, pairs in told.items()
+            for metric, pairs in values.items()
         }
 
     def _lists(self, day: date) -> dict[str, dict[str, list[Row]]]:
@@ -401,26 +401,26 @@ class World:
                 values = [formula(lists.get(query, ()), grades[query]) for query in queries]
                 if not values:
                     continue
-                own, _, k = metric.partition("@")
-                there = [one for one in values if one is not None]
-                rows[day, system, name, value, own, int(k or 0)] = {
-                    "value": average(metric, there),
-                    "n_queries": len(there),
-                    "n_skipped": len(values) - len(there),
+                metric_name, _, k = metric.partition("@")
+                defined_values = [number for number in values if number is not None]
+                rows[day, system, name, value, metric_name, int(k or 0)] = {
+                    "value": average(metric, defined_values),
+                    "n_queries": len(defined_values),
+                    "n_skipped": len(values) - len(defined_values),
                     "n_missing": sum(query not in lists for query in queries),
                 }
         return rows
 
 
-def world(chance: random.Random) -> World:
-    """A small one: systems start, pause and stop, scores are tied, queries are missing."""
+def random_world(chance: random.Random) -> World:
+    """A small world: systems start, pause and stop, scores are tied, queries are missing."""
     days = [FIRST + timedelta(number) for number in range(chance.randint(2, 5))]
     queries = QUERIES
     countries = {query: chance.choice(["DE", "US", "(none)"]) for query in queries}
     rows: list[Row] = []
     for system in ("new", "old's"):
-        there = sorted(chance.sample(days, chance.randint(1, len(days))))
-        for day in there:
+        active_days = sorted(chance.sample(days, chance.randint(1, len(days))))
+        for day in active_days:
             for query in chance.sample(queries, chance.randint(2, len(queries))):
                 items = chance.sample(ITEMS, chance.randint(1, 5))
                 for item in items:
@@ -472,20 +472,20 @@ def url_of(database: str, folder: Path, postgres: str) -> str:
     }[database]
 
 
-def store(setup: Setup, made: World, folder: Path, postgres: str) -> Stored:
+def store(setup: Setup, world: World, folder: Path, postgres: str) -> Stored:
     """Write the tables and files of a setup.
 
     Args:
         setup: How.
-        made: What.
+        world: The rows to write.
         folder: An empty folder.
         postgres: The URL of a server, with a schema of its own for this setup.
     """
-    rankings = [_stored(row, setup, made.countries) for row in made.rankings]
+    rankings = [_stored(row, setup, world.countries) for row in world.rankings]
     labels = [
-        {**row, "grade": WORDS[row["grade"]]} if setup.words else dict(row) for row in made.labels
+        {**row, "grade": WORDS[row["grade"]]} if setup.words else dict(row) for row in world.labels
     ]
-    countries = made.countries if setup.segments == "queries" else {}
+    countries = world.countries if setup.segments == "queries" else {}
     queries = [
         {"query_id": query, "market": market}
         | ({"country": countries[query]} if query in countries else {})
@@ -516,7 +516,7 @@ def store(setup: Setup, made: World, folder: Path, postgres: str) -> Stored:
         spec["queries"]["columns"] = {"query": "query_id", "segments": ["country"]}
     if setup.source not in ("tables",) and setup.database == "duckdb":
         duckdb.connect(str(folder / "shop.duckdb")).close()
-    return Stored(spec, *_place(setup, url, folder))
+    return Stored(spec, *_location(setup, url, folder))
 
 
 def write_files(folder: Path) -> None:
@@ -526,16 +526,16 @@ def write_files(folder: Path) -> None:
         (folder / f"{name}.sql.jinja").write_text(text, encoding="utf-8")
 
 
-def apart(setup: Setup, made: World, folder: Path, url: str) -> list[tuple[str, str]]:
+def tables_by_system(setup: Setup, world: World, folder: Path, url: str) -> list[tuple[str, str]]:
     """The rankings as a table of its own for each system; the systems, and where they are."""
-    found = []
-    for system in sorted({row["system"] for row in made.rankings}):
-        own = [_stored(row, setup, made.countries) for row in made.rankings]
-        own = [row for row in own if row.pop("system") == system]
+    tables = []
+    for system in sorted({row["system"] for row in world.rankings}):
+        rows = [_stored(row, setup, world.countries) for row in world.rankings]
+        rows = [row for row in rows if row.pop("system") == system]
         name = f"run_{re.sub(r'[^a-z]', '', system)}"
-        place = source(setup, name, own, folder, url)
-        found.append((system, place.get("relation") or place["file"]))
-    return found
+        table = source(setup, name, rows, folder, url)
+        tables.append((system, table.get("relation") or table["file"]))
+    return tables
 
 
 def _stored(row: Row, setup: Setup, countries: Mapping[str, str]) -> Row:
@@ -547,12 +547,12 @@ def _stored(row: Row, setup: Setup, countries: Mapping[str, str]) -> Row:
         "text": row["ds"].isoformat(),
     }
     names = ("system", "query_id", "item_id", "score", "large", "broken")
-    own = {name: row[name] for name in names}
-    more = {"country": countries[row["query_id"]]} if setup.segments == "rankings" else {}
-    return {"ds": days[setup.day], **own, **more}
+    values = {name: row[name] for name in names}
+    segment = {"country": countries[row["query_id"]]} if setup.segments == "rankings" else {}
+    return {"ds": days[setup.day], **values, **segment}
 
 
-def _place(setup: Setup, url: str, folder: Path) -> tuple[list[str], str, Row]:
+def _location(setup: Setup, url: str, folder: Path) -> tuple[list[str], str, Row]:
     output: Row = {"type": setup.database, "url": url}
     if setup.place == "dbt":
         if setup.database == "duckdb":
@@ -599,9 +599,13 @@ def source(setup: Any, name: str, rows: Sequence[Row], folder: Path, url: str) -
         for day in {str(row["ds"]) for row in rows}:
             part = folder / "lake" / f"ds={day}"
             part.mkdir(parents=True)
-            own = [{k: v for k, v in row.items() if k != "ds"} for row in rows]
-            own = [one for one, row in zip(own, rows, strict=True) if str(row["ds"]) == day]
-            pq.write_table(pa.Table.from_pylist(own), part / "part-0.parquet")
+            day_rows = [{k: v for k, v in row.items() if k != "ds"} for row in rows]
+            day_rows = [
+                day_row
+                for day_row, row in zip(day_rows, rows, strict=True)
+                if str(row["ds"]) == day
+            ]
+            pq.write_table(pa.Table.from_pylist(day_rows), part / "part-0.parquet")
         return {"file": "lake"}
     pq.write_table(pa.Table.from_pylist(list(rows)), folder / f"{name}.parquet")
     return {"file": f"{name}.parquet"}
@@ -698,28 +702,28 @@ def facts(url: str, table: str = "metrics_of_seams", spec: str = "seams") -> dic
 
 def keyed(rows: Sequence[Sequence[Any]]) -> dict[Key, Row]:
     """Rows of six keys and four numbers, by their keys."""
-    found: dict[Key, Row] = {}
+    rows_by_key: dict[Key, Row] = {}
     for day, system, segment, value, metric, k, *numbers in rows:
-        own = day if isinstance(day, date) else date.fromisoformat(str(day)[:10])
-        key = (own, system, segment, value, metric, int(k))
-        assert key not in found, f"twice: {key}"
-        found[key] = dict(
+        metric_date = day if isinstance(day, date) else date.fromisoformat(str(day)[:10])
+        key = (metric_date, system, segment, value, metric, int(k))
+        assert key not in rows_by_key, f"twice: {key}"
+        rows_by_key[key] = dict(
             zip(("value", "n_queries", "n_skipped", "n_missing"), numbers, strict=True)
         )
-    return found
+    return rows_by_key
 
 
-def differences(there: Mapping[Key, Row], wanted: Mapping[Key, Row]) -> list[str]:
+def differences(actual: Mapping[Key, Row], wanted: Mapping[Key, Row]) -> list[str]:
     """What is not the same, in words."""
-    told = [f"too much: {key} {there[key]}" for key in there.keys() - wanted.keys()]
-    told += [f"not there: {key}" for key in wanted.keys() - there.keys()]
-    for key in there.keys() & wanted.keys():
+    lines = [f"too much: {key} {actual[key]}" for key in actual.keys() - wanted.keys()]
+    lines += [f"not there: {key}" for key in wanted.keys() - actual.keys()]
+    for key in actual.keys() & wanted.keys():
         for name, value in wanted[key].items():
-            own = there[key][name]
-            if value is None or own is None:
-                same = value is own
+            actual_value = actual[key][name]
+            if value is None or actual_value is None:
+                same = value is actual_value
             else:
-                same = abs(own - value) <= 1e-9 * max(1.0, abs(value))
+                same = abs(actual_value - value) <= 1e-9 * max(1.0, abs(value))
             if not same:
-                told.append(f"{key} {name}: {own}, should be {value}")
-    return sorted(told)
+                lines.append(f"{key} {name}: {actual_value}, should be {value}")
+    return sorted(lines)

@@ -47,21 +47,21 @@ def seed() -> str:
 
 def commit() -> str:
     """The commit that is tested, in short; empty outside a checkout."""
-    asked = ["git", "rev-parse", "--short", "HEAD"]
-    here = Path(__file__).parent
-    done = subprocess.run(asked, cwd=here, capture_output=True, text=True, check=False)
-    return done.stdout.strip()
+    command = ["git", "rev-parse", "--short", "HEAD"]
+    folder = Path(__file__).parent
+    completed = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    return completed.stdout.strip()
 
 
-def kept(what: str, values: Iterable[T], share: float, name: Callable[[T], str] = str) -> list[T]:
+def kept(matrix: str, values: Iterable[T], share: float, name: Callable[[T], str] = str) -> list[T]:
     """The values of a matrix that belong to this run; one at least.
 
     Args:
-        what: the matrix; two of them keep different values.
+        matrix: its name; two of them keep different values.
         values: all of them.
         share: how many of them, from 0 to 1.
         name: how a value is named; the same in each run.
     """
-    there = list(values)
-    chosen = [value for value in there if keep(f"{what} {name(value)}", share)]
-    return chosen or there[:1]
+    all_values = list(values)
+    chosen = [value for value in all_values if keep(f"{matrix} {name(value)}", share)]
+    return chosen or all_values[:1]

@@ -62,11 +62,11 @@ class Suite:
 
     def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
         """A worker tells all that it has cost; twice the budget fails."""
-        own = cpu() - self._began
+        cost = cpu() - self._began
         if hasattr(session.config, "workeroutput"):
-            session.config.workeroutput["cpu"] = own
+            session.config.workeroutput["cpu"] = cost
             return
-        self.workers += own if not self.workers else 0  # workers are children here: seen once
+        self.workers += cost if not self.workers else 0  # workers are children here: seen once
         if self.budget and self.workers > 2 * self.budget and not exitstatus:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
@@ -84,8 +84,8 @@ class Suite:
         tried = "all cells" if is_all() else f"the slice of SQLMETRICS_SEED={seed()}"
         write(f"{self.workers:.0f} CPU s{self._verdict()}; {tried}")
         if self.skips:
-            told = "; ".join(f"{count} {why}" for why, count in self.skips.most_common())
-            write(f"skipped: {told}")
+            reasons = "; ".join(f"{count} {why}" for why, count in self.skips.most_common())
+            write(f"skipped: {reasons}")
 
     def _verdict(self) -> str:
         if not self.budget:

@@ -185,17 +185,17 @@ def add(folder: Path, file: str, before: str, text: str) -> None:
     if not path.exists():
         path.write_text(text, encoding="utf-8")
         return
-    found = re.search(before, path.read_text(encoding="utf-8"))
-    assert found, f"{file} has no {before}"
-    whole = found.string
-    path.write_text(whole[: found.start()] + text + whole[found.start() :], encoding="utf-8")
+    match = re.search(before, path.read_text(encoding="utf-8"))
+    assert match, f"{file} has no {before}"
+    content = match.string
+    path.write_text(content[: match.start()] + text + content[match.start() :], encoding="utf-8")
 
 
 @by_turns(4)
 def test_the_places_that_contributing_names_are_all_there_are(tmp_path: Path) -> None:
     page = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
-    told = dict(re.findall(r"^\| an? ([\w ]+?) \| (\d+) \|", page, re.M))
-    assert {name: str(len(places)) for name, places in PLACES.items()} == told
+    documented = dict(re.findall(r"^\| an? ([\w ]+?) \| (\d+) \|", page, re.M))
+    assert {name: str(len(places)) for name, places in PLACES.items()} == documented
     for folder in ("sqlmetrics", "templates"):
         shutil.copytree(ROOT / folder, tmp_path / folder)
     for places in PLACES.values():
@@ -219,8 +219,8 @@ def run(folder: Path, *arguments: str) -> str:
     """What Python prints where the copy is the package."""
     environment = {**os.environ, "PYTHONPATH": str(folder)}
     line = [sys.executable, *arguments]
-    done = subprocess.run(
+    completed = subprocess.run(
         line, cwd=folder, env=environment, capture_output=True, text=True, check=False
     )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+    assert completed.returncode == 0, completed.stderr
+    return completed.stdout

@@ -32,25 +32,28 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.mark.long
 def test_all_contenders_agree_and_are_in_the_table() -> None:
-    done = run("--rows", "3000", "--runs", "1")
-    assert done.returncode == 0, done.stderr
+    completed = run("--rows", "3000", "--runs", "1")
+    assert completed.returncode == 0, completed.stderr
     present, absent = contenders.split(CONTENDERS)
-    rows = [line.split("|")[1].strip() for line in done.stdout.splitlines() if line[:1] == "|"]
+    rows = [line.split("|")[1].strip() for line in completed.stdout.splitlines() if line[:1] == "|"]
     assert rows[0] == "contender"
-    assert rows[2:] == [one.name for one in present]
-    assert "All agree within 1e-09: ndcg@10 0." in done.stdout
-    for one in absent:
-        assert f"Left out: {one.name}; pip install {' '.join(one.missing)}" in done.stdout
+    assert rows[2:] == [contender.name for contender in present]
+    assert "All agree within 1e-09: ndcg@10 0." in completed.stdout
+    for contender in absent:
+        assert (
+            f"Left out: {contender.name}; pip install {' '.join(contender.missing)}"
+            in completed.stdout
+        )
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("shape", SHAPES)
 def test_contenders_agree_on_every_shape(shape: str, tmp_path: Path) -> None:
     rows = max(10_000, SHAPES[shape].rows)
-    done = run("--rows", str(rows), "--runs", "1", "--shape", shape, "--out", str(tmp_path))
-    assert done.returncode == 0, done.stderr
-    assert f"{rows:,} rankings rows, {SHAPES[shape].labels(rows):,} labels" in done.stdout
-    assert (tmp_path / f"{shape}_{rows}.md").read_text() == done.stdout
+    completed = run("--rows", str(rows), "--runs", "1", "--shape", shape, "--out", str(tmp_path))
+    assert completed.returncode == 0, completed.stderr
+    assert f"{rows:,} rankings rows, {SHAPES[shape].labels(rows):,} labels" in completed.stdout
+    assert (tmp_path / f"{shape}_{rows}.md").read_text() == completed.stdout
 
 
 SMALL = {
@@ -103,13 +106,13 @@ def test_each_benchmark_runs(name: str, tmp_path: Path) -> None:
         peer(NEEDS[name])
     command = [sys.executable, "-m", f"benchmarks.{name.split(maxsplit=1)[0]}"]
     command += SMALL[name].format(folder=tmp_path).split()
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    if "MissingError" in done.stderr and not REQUIRED:
-        pytest.skip(done.stderr.splitlines()[-1])
-    assert done.returncode == 0, done.stderr
-    assert "left out" not in done.stderr
-    assert done.stdout.count("\n") >= 3
-    assert " differ, in " not in done.stdout
+    completed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    if "MissingError" in completed.stderr and not REQUIRED:
+        pytest.skip(completed.stderr.splitlines()[-1])
+    assert completed.returncode == 0, completed.stderr
+    assert "left out" not in completed.stderr
+    assert completed.stdout.count("\n") >= 3
+    assert " differ, in " not in completed.stdout
 
 
 def test_every_benchmark_is_run_by_a_test() -> None:
@@ -137,34 +140,34 @@ def test_a_page_is_made_beside_its_evaluation(
 
 @by_turns(1.9)
 def test_only_some_run() -> None:
-    done = run("--rows", "2000", "--runs", "1", "--only", "sqlmetrics-unchecked,bare-join")
-    assert done.returncode == 0, done.stderr
-    assert "| bare-join " in done.stdout
-    assert "| window-sql " not in done.stdout
+    completed = run("--rows", "2000", "--runs", "1", "--only", "sqlmetrics-unchecked,bare-join")
+    assert completed.returncode == 0, completed.stderr
+    assert "| bare-join " in completed.stdout
+    assert "| window-sql " not in completed.stdout
 
 
 @by_turns(1.1)
 def test_each_statement_of_an_evaluation_is_told() -> None:
     command = [sys.executable, "-m", "benchmarks.cost", "--rows", "10000", "--stages"]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    sorted_rows, scattered = done.stdout.split("checks, scattered rows\n")
+    completed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert completed.returncode == 0, completed.stderr
+    sorted_rows, scattered = completed.stdout.split("checks, scattered rows\n")
     assert "  table sqlmetrics_per_query\n" in sorted_rows
     assert "  table sqlmetrics_per_query\n" in scattered
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "message"),
     [
         (("--only", "bare-join,pola"), "unknown: pola; known: bare-join, "),
         (("--rows", "50"), "give a multiple of 100"),
         (("--runs", "0"), "give 1 or more"),
     ],
 )
-def test_wrong_arguments_are_told(arguments: tuple[str, str], told: str) -> None:
-    done = run(*arguments)
-    assert done.returncode == 2
-    assert told in done.stderr
+def test_wrong_arguments_are_told(arguments: tuple[str, str], message: str) -> None:
+    completed = run(*arguments)
+    assert completed.returncode == 2
+    assert message in completed.stderr
 
 
 @pytest.mark.parametrize("wrong", [0.5 + 2e-9, float("nan"), None])
@@ -272,11 +275,11 @@ def test_other_numbers_of_an_engine_end_it(
 ) -> None:
     means = iter([0.5, 0.5 + 1e-12, 0.6])
 
-    def told(*_: object) -> dict[str, object]:
+    def fake_measured(*_: object) -> dict[str, object]:
         took = {"cpu": [2.0, 1.0, 9.0], "wall": [0.0], "peak": [100.0]}
         return {"version": "SQLite 3", "means": {"mrr": next(means)}, **took}
 
-    monkeypatch.setattr(engines, "measured", told)
+    monkeypatch.setattr(engines, "measured", fake_measured)
     monkeypatch.setattr(data, "made", lambda _: None)
     with pytest.raises(SystemExit, match=r"sqlite, sqlmetrics, checked has 0\.6"):
         engines.main(["sqlite"])

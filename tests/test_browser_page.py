@@ -59,10 +59,10 @@ def module(name: str) -> Any:
     spec = importlib.util.spec_from_file_location(name, FOLDER / f"{name}.py")
     assert spec
     assert spec.loader
-    made = importlib.util.module_from_spec(spec)
-    sys.modules[name] = made
-    spec.loader.exec_module(made)
-    return made
+    loaded = importlib.util.module_from_spec(spec)
+    sys.modules[name] = loaded
+    spec.loader.exec_module(loaded)
+    return loaded
 
 
 # ---- without a browser
@@ -72,8 +72,8 @@ def module(name: str) -> Any:
 def test_a_text_to_copy_is_what_compile_prints() -> None:
     """For each preset and metric, and for cutoffs that the catalogue was not made with."""
     catalogue = module("catalogue")
-    made = catalogue.Texts()
-    texts = made.of(["duckdb", "postgres"])
+    builder = catalogue.Texts()
+    texts = builder.of(["duckdb", "postgres"])
     lot = random.Random(7)
     pairs = [(p, m) for p in PRESETS for m in catalogue.measured(p)]
     for preset, metric in [*lot.sample(pairs, 60), ("rectools", "ndcg@k")]:
@@ -186,10 +186,10 @@ class Page:
         self.context = browser.new_context(**options)
         self.tab = self.context.new_page()
         self.tab.set_default_timeout(120_000)
-        self.told: list[str] = []
+        self.messages: list[str] = []
         self.requests: list[str] = []
-        self.tab.on("console", lambda message: self.told.append(message.text))
-        self.tab.on("pageerror", lambda error: self.told.append(str(error)))
+        self.tab.on("console", lambda message: self.messages.append(message.text))
+        self.tab.on("pageerror", lambda error: self.messages.append(str(error)))
         self.context.on("request", lambda request: self.requests.append(request.url))
         self.tab.goto(f"{address}#{choices}")
         self.tab.wait_for_selector("body[data-ready]")
@@ -229,8 +229,8 @@ def rows_of(seed: int) -> tuple[list[tuple[Any, ...]], list[tuple[Any, ...]]]:
     rankings, labels = [], []
     for number, query in enumerate(queries):
         if number != 1:
-            shown = lot.sample(ids, lot.randint(1, len(ids)))
-            rankings += [(query, item, lot.choice(SCORES)) for item in shown]
+            ranked = lot.sample(ids, lot.randint(1, len(ids)))
+            rankings += [(query, item, lot.choice(SCORES)) for item in ranked]
         if number != 2:
             judged = lot.sample(ids, lot.randint(1, 8))
             grades = (0,) if number == 3 else (0, 0, 1, 1, 2, 3)
@@ -288,13 +288,13 @@ def compare(
     }
     result = sm.evaluate(*files, [*values], preset=preset) if values else {}
     differences = []
-    for text, shown in values.items():
+    for text, actual in values.items():
         expected = result[text]
         if expected is None or math.isnan(expected):
-            assert shown in ("null", "NaN"), (preset, text, shown)
+            assert actual in ("null", "NaN"), (preset, text, actual)
             continue
-        differences.append(abs(float(shown) - expected) / max(1, abs(expected)))
-        assert differences[-1] <= 1e-12, (preset, text, shown, expected)
+        differences.append(abs(float(actual) - expected) / max(1, abs(expected)))
+        assert differences[-1] <= 1e-12, (preset, text, actual, expected)
     return differences
 
 
@@ -317,7 +317,7 @@ def test_every_number_is_that_of_evaluate(browser: Any, address: str, tmp_path: 
         for preset in PRESETS:
             differences += compare(cells, (rankings, labels), preset, k)
             n_refused += len(refused(cells, preset))
-    assert page.told == []
+    assert page.messages == []
     assert all(url.startswith(address.partition("/browser")[0]) for url in page.requests)
     assert len(differences) > 350 * WORLDS
     print(
@@ -360,9 +360,9 @@ def test_the_demo_by_keyboard_and_its_link_and_command(
         (tmp_path / f"{name}.csv").write_text(text, encoding="utf-8")
     command = [sys.executable, "-m", *shlex.split(tab.inner_text("#command")), "-o", "json"]
     printed = subprocess.run(command, cwd=tmp_path, check=True, capture_output=True, text=True)
-    shown = float(page.cells()["ranx", "ndcg@k"]["value"])
+    ndcg = float(page.cells()["ranx", "ndcg@k"]["value"])
     rows = json.loads(printed.stdout)
-    assert any(abs(row.get("value", 9) - shown) < 1e-12 for row in rows), printed.stdout
+    assert any(abs(row.get("value", 9) - ndcg) < 1e-12 for row in rows), printed.stdout
 
     again = Page(browser, address, link.partition("#")[2])
     again.wait()
@@ -375,8 +375,8 @@ def test_the_demo_by_keyboard_and_its_link_and_command(
     assert len(picture) > 20_000
     page.context.set_offline(True)
     page.set_cutoff(3)
-    assert page.cells()["ranx", "ndcg@k"]["value"] != str(shown)
-    assert page.told == again.told == []
+    assert page.cells()["ranx", "ndcg@k"]["value"] != str(ndcg)
+    assert page.messages == again.messages == []
 
 
 def press(tab: Any, name: str, key: str) -> None:
@@ -426,6 +426,6 @@ def test_axe_finds_nothing_and_nothing_is_cut_off(
         page.tab.screenshot(path=pictures / f"{size}-{scheme}-{language}.png", full_page=True)
         assert page.tab.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
         page.tab.evaluate(axe)
-        found = page.tab.evaluate("axe.run({resultTypes: ['violations']})")["violations"]
-        assert [(rule["id"], rule["nodes"][0]["html"][:200]) for rule in found] == []
+        violations = page.tab.evaluate("axe.run({resultTypes: ['violations']})")["violations"]
+        assert [(rule["id"], rule["nodes"][0]["html"][:200]) for rule in violations] == []
         page.context.close()

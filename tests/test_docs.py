@@ -138,13 +138,13 @@ def test_pages_of_schedulers_show_the_examples_that_are_run() -> None:
     pages = {
         page.stem: page.read_text(encoding="utf-8") for page in (ROOT / "docs/how-to").glob("*")
     }
-    own = [
+    scheduler_blocks = [
         block for name in ("airflow", "dagster", "prefect") for block in blocks(pages[name], r"\w+")
     ]
     gates = [path.read_text(encoding="utf-8") for path in (ROOT / "examples" / "gate").iterdir()]
     assert {*gates} <= {*blocks(pages["gate"], r"\w+")}
     night = [block for block in blocks(pages["every-night"], r"\w+") if block in files]
-    assert sorted(files[block] for block in own + night) == sorted(files.values())
+    assert sorted(files[block] for block in scheduler_blocks + night) == sorted(files.values())
 
 
 WRITTEN_BY_TESTS = (
@@ -202,21 +202,25 @@ def _metrics(*columns: str) -> tuple[list[str], list[list[str]]]:
     return [*columns], [[row[column] for column in columns] for row in every]
 
 
-def _listed(what: str) -> tuple[list[str], list[list[str]]]:
-    table = learn.table(what)
+def _listed(kind: str) -> tuple[list[str], list[list[str]]]:
+    table = learn.table(kind)
     return table.columns, table.rows
 
 
 def _settings(name: str) -> tuple[list[str], list[list[str]]]:
     """What a preset sets, and what that means; the house's values of the same options."""
     preset = PRESETS[name]
-    own = [("", *one) for one in preset.options.items()]
-    own += [(metric, *one) for metric, given in preset.metrics.items() for one in given.items()]
+    settings = [("", *setting) for setting in preset.options.items()]
+    settings += [
+        (metric, *setting)
+        for metric, options in preset.metrics.items()
+        for setting in options.items()
+    ]
     rows = []
-    for metric, option, value in own:
-        known = OPTIONS[option]
-        meaning = f"{known.meaning}: {known.choice(value).meaning}"
-        rows.append([f"`{option}={value}`", metric, meaning, f"`{known.choices[0].name}`"])
+    for metric, option, value in settings:
+        convention = OPTIONS[option]
+        meaning = f"{convention.meaning}: {convention.choice(value).meaning}"
+        rows.append([f"`{option}={value}`", metric, meaning, f"`{convention.choices[0].name}`"])
     names = ["setting", "only for", "meaning", "otherwise (house)"]
     keep = [0, *([1] if preset.metrics else []), 2, 3]
     return [names[i] for i in keep], [[row[i] for i in keep] for row in rows]
@@ -238,8 +242,14 @@ def _differences(name: str) -> tuple[list[str], list[list[str]]]:
 def _exports() -> tuple[list[str], list[list[str]]]:
     """For whom each export is, and whether the tests run the tool over it."""
     rows = [
-        [f"`{one.name}`", one.title, one.whom, one.about, "yes" if one.executed else "not run"]
-        for one in FORMATS.values()
+        [
+            f"`{export.name}`",
+            export.title,
+            export.whom,
+            export.about,
+            "yes" if export.executed else "not run",
+        ]
+        for export in FORMATS.values()
     ]
     return ["export", "tool", "take it if", "what it is", "run in tests"], rows
 
@@ -297,7 +307,9 @@ GENERATED: dict[str, Callable[[], tuple[list[str], list[list[str]]]]] = {
 }
 
 
-PRESET_PAGES = [f"presets/{name}.md" for name, one in PRESETS.items() if one.options or one.metrics]
+PRESET_PAGES = [
+    f"presets/{name}.md" for name, preset in PRESETS.items() if preset.options or preset.metrics
+]
 
 
 @pytest.mark.parametrize(
@@ -322,9 +334,9 @@ def test_generated_tables_are_current(page: str) -> None:
         has_differences = bool(PRESETS[path.stem].differences)
         assert ("<!-- generated: differences -->" in text) == has_differences
 
-    def current(found: re.Match[str]) -> str:
-        table = _table(*(GENERATED | of_page)[found[1]]())
-        return f"<!-- generated: {found[1]} -->\n{table}\n<!-- end -->"
+    def current(match: re.Match[str]) -> str:
+        table = _table(*(GENERATED | of_page)[match[1]]())
+        return f"<!-- generated: {match[1]} -->\n{table}\n<!-- end -->"
 
     assert "<!-- generated:" in text
     fresh = re.sub(r"<!-- generated: (\w+) -->.*?<!-- end -->", current, text, flags=re.DOTALL)

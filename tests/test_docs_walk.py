@@ -108,17 +108,17 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
         for name, query in TABLES.items():
             shop.execute(f"create table {name} as {query}")
             shop.table(name).write_parquet(str(folder / f"{name}.parquet"))
-        one = "from rankings where system = 'prod' and ds = '2026-01-01'"
-        shop.execute(f"create table runs as select * {one}")
+        selection = "from rankings where system = 'prod' and ds = '2026-01-01'"
+        shop.execute(f"create table runs as select * {selection}")
         shop.table("runs").write_parquet(str(folder / "runs.parquet"))
         for stage, last in {"recall": 5, "pre-rank": 4, "rank": 3, "page": 1}.items():
             best = "row_number() over (partition by query_id order by score desc)"
-            own = f"select *, '{stage}' as stage from runs qualify {best} <= {last}"
-            shop.sql(f"select * exclude stage from ({own})").write_parquet(
+            stage_query = f"select *, '{stage}' as stage from runs qualify {best} <= {last}"
+            shop.sql(f"select * exclude stage from ({stage_query})").write_parquet(
                 f"{folder}/{stage}.parquet"
             )
-            shop.execute(f"create table if not exists lists as {own} limit 0")
-            shop.execute(f"insert into lists {own}")
+            shop.execute(f"create table if not exists lists as {stage_query} limit 0")
+            shop.execute(f"insert into lists {stage_query}")
         shop.table("lists").write_parquet(str(folder / "lists.parquet"))
         candidates = shop.sql("select *, ['bm25', 'popular'] as sources from runs")
         candidates.write_parquet(str(folder / "candidates.parquet"))
@@ -168,22 +168,24 @@ def _texts(
     (folder / "theirs.csv").write_text(
         "query_id,ndcg\n" + "".join(f"q{q},.51234\n" for q in range(1, 13))
     )
-    asked = {
+    request = {
         "query_id": "r1",
         "client_id": "c",
         "user_query": "tea",
         "timestamp": "2026-01-01T00:00:00Z",
     }
     (folder / "deploys.csv").write_text("day,name\n2026-01-02,new ranker\n")
-    (folder / "ubi_queries.ndjson").write_text(json.dumps(asked) + "\n")
+    (folder / "ubi_queries.ndjson").write_text(json.dumps(request) + "\n")
     events = [("impression", "a", 1), ("impression", "b", 2), ("click", "b", 2)]
-    told = [
-        asked
+    event_rows = [
+        request
         | {"action_name": name, "timestamp": f"2026-01-01T00:00:0{at}Z"}
-        | {"event_attributes": {"object": {"object_id": item}, "position": {"ordinal": place}}}
-        for at, (name, item, place) in enumerate(events)
+        | {"event_attributes": {"object": {"object_id": item}, "position": {"ordinal": position}}}
+        for at, (name, item, position) in enumerate(events)
     ]
-    (folder / "ubi_events.ndjson").write_text("".join(json.dumps(one) + "\n" for one in told))
+    (folder / "ubi_events.ndjson").write_text(
+        "".join(json.dumps(event) + "\n" for event in event_rows)
+    )
 
 
 @pytest.fixture
@@ -197,10 +199,10 @@ def folder(world: Path, tmp_path: Path) -> Path:
 
 def spoken(text: str) -> Iterator[list[str]]:
     """The words behind `sqlmetrics` in each command that a page shows, in blocks and in lines."""
-    whole = re.sub(r"\\\n\s*", "", text)
-    blocks = re.findall(r"^```(?:console|sh)\n(.*?)^```", whole, re.DOTALL | re.MULTILINE)
+    joined = re.sub(r"\\\n\s*", "", text)
+    blocks = re.findall(r"^```(?:console|sh)\n(.*?)^```", joined, re.DOTALL | re.MULTILINE)
     lines = [line for block in blocks for line in block.splitlines()]
-    inline = re.findall(r"`(sqlmetrics [^`]+)`", re.sub(r"\n", " ", whole))
+    inline = re.findall(r"`(sqlmetrics [^`]+)`", re.sub(r"\n", " ", joined))
     for line in [*lines, *inline]:
         for part in re.split(r"&&|\|", line.removeprefix("$ ").partition("   #")[0]):
             words = part.strip().split(maxsplit=1)
@@ -215,8 +217,10 @@ def flags(words: list[str]) -> set[str]:
 
 def options(verb: str) -> set[str]:
     """All spellings of the options of a verb."""
-    own = [one for one in VERBS[verb].params if isinstance(one, click.Option)]
-    return {name for one in own for name in (*one.opts, *one.secondary_opts)} | {"--help"}
+    click_options = [option for option in VERBS[verb].params if isinstance(option, click.Option)]
+    return {name for option in click_options for name in (*option.opts, *option.secondary_opts)} | {
+        "--help"
+    }
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
@@ -229,11 +233,11 @@ def test_a_page_names_verbs_and_options_that_are_there(page: Path) -> None:
         assert not strange, f"{page.name}: sqlmetrics {verb} has no {', '.join(strange)}"
     if page.name == "messages.md":
         return  # what it quotes are sentences of the code
-    known = {name for verb in VERBS for name in options(verb)}
+    spellings = {name for verb in VERBS for name in options(verb)}
     parameters = [parameter for command in VERBS.values() for parameter in command.params]
-    known |= {name for option in parameters for name in getattr(option, "old_spellings", ())}
+    spellings |= {name for option in parameters for name in getattr(option, "old_spellings", ())}
     alone = {flag for code in re.findall(r"`(--[^`]+)`", text) for flag in flags(code.split())}
-    assert alone <= known, f"{page.name}: no verb has {', '.join(alone - known)}"
+    assert alone <= spellings, f"{page.name}: no verb has {', '.join(alone - spellings)}"
 
 
 # -- the blocks -----------------------------------------------------------------------
@@ -263,7 +267,7 @@ FINDS_NOTHING = {"reconcile": 1}
 """Verbs -> their exit code in this world, which has not the numbers of the page."""
 
 
-def here(words: list[str], place: list[str]) -> list[str]:
+def with_database(words: list[str], database_options: list[str]) -> list[str]:
     """A command with the place of the walk's own database."""
     kept = iter(words)
     plain = []
@@ -273,9 +277,13 @@ def here(words: list[str], place: list[str]) -> list[str]:
         else:
             plain.append(SMALLER.get(word, word))
     verb = plain[0]
-    asks = any(word in ("search.yml", "runs") for word in plain)
-    takes = asks and place[0] in options(verb) and verb not in ("compile", "export")
-    return [*plain, *place] if takes else plain
+    reads_database = any(word in ("search.yml", "runs") for word in plain)
+    takes = (
+        reads_database
+        and database_options[0] in options(verb)
+        and verb not in ("compile", "export")
+    )
+    return [*plain, *database_options] if takes else plain
 
 
 def block_lines(page: Path) -> list[list[str]]:
@@ -296,13 +304,13 @@ WITH_BLOCKS = [
 ]
 
 
-def walk(page: Path, folder: Path, place: list[str]) -> None:
+def walk(page: Path, folder: Path, database_options: list[str]) -> None:
     """Run the lines of a page, one after the other."""
     prepare(page.name, folder)
     for words in block_lines(page):
         if words[0] in TOO_LONG or (words[0] in DRAWING and find_spec("vl_convert") is None):
             continue
-        line = here(words, place)
+        line = with_database(words, database_options)
         if words[0] == "sheet-import":
             graded(folder / words[1])
         if words[0] == "simulate":
@@ -316,8 +324,8 @@ def prepare(page: str, folder: Path) -> None:
     if page in OF_FILES:
         shutil.copy(folder / "files.yml", folder / "search.yml")
     if page == "security.md":  # of a spec that needs no profile
-        for place in ("pull-request", "ci"):
-            (folder / place).mkdir()
+        for subfolder in ("pull-request", "ci"):
+            (folder / subfolder).mkdir()
         spec = (folder / "files.yml").read_text().replace("file: ", "file: ../")
         (folder / "pull-request" / "spec.yml").write_text(spec)
         profile = "outputs: {dev: {type: duckdb, path: shop.duckdb}}\ntarget: dev\n"
@@ -334,11 +342,11 @@ def prepare(page: str, folder: Path) -> None:
 def graded(sheet: Path) -> None:
     """Fill a sheet in as a person would."""
     rows = sheet.read_text().splitlines()
-    place = rows[0].split(",").index('"grade"')
+    column = rows[0].split(",").index('"grade"')
     filled = [rows[0]]
     for row in rows[1:]:
         cells = row.split(",")
-        cells[place] = '"1"'
+        cells[column] = '"1"'
         filled.append(",".join(cells))
     sheet.write_text("\n".join(filled) + "\n")
 
@@ -817,7 +825,7 @@ def called(cell: str) -> tuple[list[str], int]:
     return words, int(words.pop()) if has_code else 0
 
 
-def run_cells(verb: str, folder: Path, place: list[str], only: str = "") -> None:
+def run_cells(verb: str, folder: Path, database_options: list[str], only: str = "") -> None:
     """Run the cells of a verb, one after the other."""
     for cell in CELLS[verb]:
         words, expect = called(cell)
@@ -828,7 +836,7 @@ def run_cells(verb: str, folder: Path, place: list[str], only: str = "") -> None
             continue
         if "PLACE" in words:
             at = words.index("PLACE")
-            words[at : at + 1] = place
+            words[at : at + 1] = database_options
         sqlmetrics(*words, folder=folder, expect=expect)
 
 

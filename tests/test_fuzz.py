@@ -21,7 +21,7 @@ import duckdb
 import pytest
 from fuzz import Fuzz
 from marked import by_turns
-from slices import lot as drawn
+from slices import lot
 
 from sqlmetrics.cli import main
 
@@ -30,7 +30,7 @@ SECONDS = 20.0
 """No command on so little data takes longer, in seconds of the processor."""
 
 COMMANDS_EACH = 6
-SEED = drawn("fuzz")
+SEED = lot("fuzz")
 FEW, MANY = 4, int(os.environ.get("SQLMETRICS_FUZZ", "60"))
 
 ENVIRONMENTS: tuple[dict[str, str | None], ...] = (
@@ -64,35 +64,35 @@ def in_process(line: list[str], folder: Path) -> str:
         except BaseException:
             return traceback.format_exc()
     err.flush()
-    told = err.buffer.getvalue().decode(errors="replace")  # type: ignore[attr-defined]
-    return judged(code, told, time.process_time() - begun)
+    stderr = err.buffer.getvalue().decode(errors="replace")  # type: ignore[attr-defined]
+    return judged(code, stderr, time.process_time() - begun)
 
 
-def judged(code: int, told: str, seconds: float) -> str:
+def judged(code: int, stderr: str, seconds: float) -> str:
     """What is wrong with a command that has ended."""
     if code not in EXIT_CODES:
-        return f"exit code {code}: {told}"
-    if "Traceback (most recent" in told:
-        return told
-    if code and not told.strip():
+        return f"exit code {code}: {stderr}"
+    if "Traceback (most recent" in stderr:
+        return stderr
+    if code and not stderr.strip():
         return f"exit code {code} without a word"
     return f"{seconds:.1f} s" if seconds > SECONDS else ""
 
 
 def failures(seeds: range, folder: Path) -> list[str]:
     """What went wrong, with the seed and the command."""
-    told = []
+    problems = []
     for seed in seeds:
-        place = folder / str(seed)
-        place.mkdir()
-        fuzz = Fuzz(seed, place)
+        seed_folder = folder / str(seed)
+        seed_folder.mkdir()
+        fuzz = Fuzz(seed, seed_folder)
         fuzz.files()
-        duckdb.connect(str(place / "store.duckdb")).close()
+        duckdb.connect(str(seed_folder / "store.duckdb")).close()
         for line in fuzz.commands(COMMANDS_EACH):
-            before = kept_files(place)
-            if wrong := in_process(line, place) or lost(before, place, line):
-                told.append(f"seed {seed}: {line}\n{wrong}")
-    return told
+            before = kept_files(seed_folder)
+            if wrong := in_process(line, seed_folder) or lost(before, seed_folder, line):
+                problems.append(f"seed {seed}: {line}\n{wrong}")
+    return problems
 
 
 def kept_files(folder: Path) -> dict[Path, bytes]:
@@ -131,15 +131,15 @@ def test_more_odd_input_is_told(tmp_path: Path) -> None:
 @pytest.mark.long
 @pytest.mark.parametrize("environment", ENVIRONMENTS, ids=str)
 def test_odd_environments_are_told(environment: dict[str, str | None], tmp_path: Path) -> None:
-    lot = random.Random(str(environment))
+    chance = random.Random(str(environment))
     fuzz = Fuzz(SEED + len(str(environment)), tmp_path)
     fuzz.files()
     variables = {**os.environ, **environment}
     kept = {name: value for name, value in variables.items() if value is not None}
     for line in fuzz.commands(2):
         quoted = " ".join("'" + text.replace("'", "'\\''") + "'" for text in line)
-        stream = lot.choice(STREAMS)
-        done = subprocess.run(
+        stream = chance.choice(STREAMS)
+        completed = subprocess.run(
             f"{sys.executable} -m sqlmetrics {quoted}{stream}",
             shell=True,
             cwd=tmp_path,
@@ -148,6 +148,6 @@ def test_odd_environments_are_told(environment: dict[str, str | None], tmp_path:
             check=False,
             timeout=120,
         )
-        told = done.stderr.decode(errors="replace")
-        assert done.returncode in EXIT_CODES, (line, stream, told)
-        assert "Traceback (most recent" not in told, (line, stream, told)
+        stderr = completed.stderr.decode(errors="replace")
+        assert completed.returncode in EXIT_CODES, (line, stream, stderr)
+        assert "Traceback (most recent" not in stderr, (line, stream, stderr)

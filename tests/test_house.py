@@ -57,7 +57,11 @@ def imports() -> dict[str, set[str]]:
         for path in PACKAGE.rglob("*.py")
     }
     return {
-        name: {one for one in _imports(ast.parse(path.read_text()).body, {*files}) if one != name}
+        name: {
+            imported
+            for imported in _imports(ast.parse(path.read_text()).body, {*files})
+            if imported != name
+        }
         for name, path in files.items()
     }
 
@@ -69,10 +73,10 @@ def _imports(body: list[ast.stmt], files: set[str]) -> Iterator[str]:
         ):
             yield from _imports(node.body, files)
         elif isinstance(node, ast.ImportFrom):
-            names = {f"{node.module}.{one.name}" for one in node.names}
+            names = {f"{node.module}.{alias.name}" for alias in node.names}
             yield from names & files or {str(node.module)} & files
         elif isinstance(node, ast.Import):
-            yield from {one.name for one in node.names} & files
+            yield from {alias.name for alias in node.names} & files
 
 
 @cache
@@ -102,18 +106,18 @@ def test_every_module_has_a_room() -> None:
 def test_no_room_is_a_crowd() -> None:
     """Who looks for something reads the names of a folder: there are not too many of them."""
     folders = [folder for folder in PACKAGE.rglob("*") if folder.is_dir()]
-    crowds = {str(one.relative_to(PACKAGE)): len([*one.glob("*.py")]) for one in folders}
+    crowds = {str(folder.relative_to(PACKAGE)): len([*folder.glob("*.py")]) for folder in folders}
     assert {name: number for name, number in crowds.items() if number > CROWD} == {}
 
 
 def test_imports_run_one_way() -> None:
     floor = {name: number for number, names in enumerate(FLOORS) for name in names}
     up = [
-        f"{one} imports {other}"
-        for one, others in imports().items()
-        for other in others
-        if room(one) != room(other) and room(one) in floor and room(other) in floor
-        if floor[room(one)] <= floor[room(other)]
+        f"{module} imports {other}"
+        for module, imported in imports().items()
+        for other in imported
+        if room(module) != room(other) and room(module) in floor and room(other) in floor
+        if floor[room(module)] <= floor[room(other)]
     ]
     assert up == []
 
@@ -138,11 +142,11 @@ def test_the_picture_of_the_rooms_is_that_of_the_imports() -> None:
     picture = "\n".join(["```mermaid", "graph TD", *arrows, "```"])
     page = ROOT / "CONTRIBUTING.md"
     text = page.read_text(encoding="utf-8")
-    (drawn,) = re.findall(r"^```mermaid\n.*?^```$", text, re.DOTALL | re.MULTILINE)
+    (current,) = re.findall(r"^```mermaid\n.*?^```$", text, re.DOTALL | re.MULTILINE)
     if os.environ.get("UPDATE_GOLDEN") == "1":
-        page.write_text(text.replace(drawn, picture), encoding="utf-8")
+        page.write_text(text.replace(current, picture), encoding="utf-8")
     else:
-        assert drawn == picture
+        assert current == picture
 
 
 def test_folders_in_a_room_know_one_another_one_way() -> None:
@@ -151,10 +155,10 @@ def test_folders_in_a_room_know_one_another_one_way() -> None:
     But for an evaluation, whose checks are asked while its tables are opened.
     """
     above: dict[str, set[str]] = {}
-    for one, others in imports().items():
-        if room(one) != "evaluation":
-            above.setdefault(_folder(one), set()).update(map(_folder, others - {one}))
-    TopologicalSorter({name: others - {name} for name, others in above.items()}).prepare()
+    for module, imported in imports().items():
+        if room(module) != "evaluation":
+            above.setdefault(_folder(module), set()).update(map(_folder, imported - {module}))
+    TopologicalSorter({name: imported - {name} for name, imported in above.items()}).prepare()
 
 
 def _folder(module: str) -> str:
@@ -179,19 +183,19 @@ def test_no_module_is_left_alone() -> None:
         loaded = re.compile(  # in a function, or by its name in a text, which may go on
             rf"\b{folder}\.{name}\b|\b{folder} import .*\b{name}\b|[\"']{name}[\"'.]"
         )
-        others = (text for file, text in texts.items() if file != own_file and name in text)
-        if own_file in texts and not any(loaded.search(text) for text in others):
+        other_texts = (text for file, text in texts.items() if file != own_file and name in text)
+        if own_file in texts and not any(loaded.search(text) for text in other_texts):
             unread.append(module)
     assert unread == ["sqlmetrics.__main__"]
 
 
 def test_the_map_of_contributing_has_each_room_in_its_own_words() -> None:
     page = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
-    told = dict(re.findall(r"^\| `(\w+)/?` \| (.+) \|$", page, re.M))
-    own = {path.parent.name: _first_line(path) for path in PACKAGE.glob("*/__init__.py")}
-    own |= {name: _first_line(PACKAGE / f"{name}.py") for name in ("api", "errors")}
-    assert {name: told.get(name) for name in own} == own
-    order = [name for name in told if name in own]
+    documented = dict(re.findall(r"^\| `(\w+)/?` \| (.+) \|$", page, re.M))
+    docstrings = {path.parent.name: _first_line(path) for path in PACKAGE.glob("*/__init__.py")}
+    docstrings |= {name: _first_line(PACKAGE / f"{name}.py") for name in ("api", "errors")}
+    assert {name: documented.get(name) for name in docstrings} == docstrings
+    order = [name for name in documented if name in docstrings]
     floors = [next(n for n, names in enumerate(FLOORS) if name in names) for name in order]
     assert all(above >= below for above, below in pairwise(floors))
 
@@ -215,8 +219,10 @@ def test_modules_that_are_named_in_words_exist() -> None:
     ]
     assert wrong == []
     files = {path.name for path in ROOT.glob("*/**/*.py")}
-    told = [*code, *ROOT.glob("docs/adr/*.md")]
-    assert {name for path in told for name in re.findall(r"`(\w+\.py)`", path.read_text())} <= files
+    described = [*code, *ROOT.glob("docs/adr/*.md")]
+    assert {
+        name for path in described for name in re.findall(r"`(\w+\.py)`", path.read_text())
+    } <= files
 
 
 def _exists(name: str) -> bool:
@@ -356,32 +362,32 @@ def test_dialects_are_named_in_sql_and_engines_alone() -> None:
     Files for other tools name databases by the words of these tools.
     """
     exempt = ("sql", "engines", "jobs/exports")
-    told = [
+    named = [
         f"{file.relative_to(ROOT)}:{node.lineno}: {name}"
         for file, nodes in syntax().items()
         if not file.relative_to(PACKAGE).as_posix().startswith(exempt)
         for node in nodes
-        for name in sorted(_dialects_in(node, is_told="cli" in file.parts))
+        for name in sorted(_dialects_in(node, is_message="cli" in file.parts))
     ]
-    assert told == []
+    assert named == []
 
 
-NAMES = {*DIALECTS, *SCHEMES, *(one.module for one in ENGINES)}
-DRIVERS = {f"sqlmetrics.engines.{one.module}" for one in ENGINES}
-DRIVERS |= {home.split(".")[0] for one in ENGINES for home in one.objects} - {"google"}
+NAMES = {*DIALECTS, *SCHEMES, *(engine.module for engine in ENGINES)}
+DRIVERS = {f"sqlmetrics.engines.{engine.module}" for engine in ENGINES}
+DRIVERS |= {home.split(".")[0] for engine in ENGINES for home in engine.objects} - {"google"}
 WORD = re.compile(rf"(?<![\w.])(?:{'|'.join(sorted(NAMES))})(?![\w:])")
 """A dialect in a text: not the ending of a file, nor the scheme of a URL."""
 
 
-def _dialects_in(node: ast.AST, *, is_told: bool) -> set[str]:
+def _dialects_in(node: ast.AST, *, is_message: bool) -> set[str]:
     """The dialects and drivers that a node names; in what people are told, as a whole text."""
     match node:
         case ast.Import(names=imported):
-            return DRIVERS & {one.name.split(".")[0] for one in imported}
+            return DRIVERS & {alias.name.split(".")[0] for alias in imported}
         case ast.ImportFrom(module=module):
             return DRIVERS & {str(module), str(module).split(".")[0]}
         case ast.Constant(value=str(text)):
-            return NAMES & {text} if is_told else {*WORD.findall(text)}
+            return NAMES & {text} if is_message else {*WORD.findall(text)}
         case ast.Name(id=name) | ast.Attribute(attr=name) | ast.arg(arg=name):
             return NAMES & {*name.casefold().split("_")}
         case ast.FunctionDef(name=name) | ast.ClassDef(name=name) if name != "to_spark":

@@ -57,8 +57,8 @@ def test_files_that_are_cut_are_told(folder: Path) -> None:
         (folder / name).write_bytes(packed[: len(packed) // 2])
         for line in ([name, "labels.csv"], ["runs.csv", name]):
             code = 3 if ".run" in name else 2
-            told = refused(folder, "evaluate", *line, "-m", "mrr", code=code)
-            assert "GZIP stream" in told or "unknown column" in told, name
+            message = refused(folder, "evaluate", *line, "-m", "mrr", code=code)
+            assert "GZIP stream" in message or "unknown column" in message, name
 
 
 @by_turns(1.1)
@@ -68,8 +68,8 @@ def test_days_that_python_has_not_are_refused(folder: Path) -> None:
         for line in (["show", "s.yml"], ["run", "s.yml", "--db", "m.duckdb"]):
             assert "is not a day from 0001-01-01 to 9999-12-30 in 1 row" in refused(folder, *line)
     (folder / "runs.csv").write_text(RUNS)
-    told = refused(folder, "run", "s.yml", "--db", "m.duckdb", "--lookback", "99999999")
-    assert "lookback must be at most" in told
+    message = refused(folder, "run", "s.yml", "--db", "m.duckdb", "--lookback", "99999999")
+    assert "lookback must be at most" in message
     log = """\
 clicks:
   daily: true
@@ -85,14 +85,16 @@ metrics: [mrr]
 
 
 def test_texts_of_scores_that_differ_beyond_a_double_do_not_tie(folder: Path) -> None:
-    for one, other in (
+    for higher, lower in (
         ("0.12345678901234567891", "0.12345678901234567890"),
         ("123456.12345678901234567891", "123456.12345678901234567890"),
         ("9007199254740993", "9007199254740992"),
     ):
-        scores = f"query_id,item_id,score\nq,a,{one}\nq,b,{other}\n"
-        told = refused(folder, "evaluate", "runs.csv", "labels.csv", "-m", "mrr", runs_csv=scores)
-        assert "scores that differ but are the same number as a DOUBLE: 1" in told
+        scores = f"query_id,item_id,score\nq,a,{higher}\nq,b,{lower}\n"
+        message = refused(
+            folder, "evaluate", "runs.csv", "labels.csv", "-m", "mrr", runs_csv=scores
+        )
+        assert "scores that differ but are the same number as a DOUBLE: 1" in message
     scores = "query_id,item_id,score\nq,a,0.30000000000000004\nq,b,0.3000000000000000400000\n"
     (folder / "runs.csv").write_text(scores)
     sqlmetrics("evaluate", "runs.csv", "labels.csv", "-m", "mrr", folder=folder)
@@ -103,8 +105,8 @@ def test_names_and_brackets_that_are_none_are_refused(folder: Path) -> None:
         output = SPEC.replace("relation: m", f"relation: '{name}'")
         source = SPEC.replace("file: runs.csv", f"relation: '{name}'")
         for spec in (output, source):
-            told = refused(folder, "compile", "odd.yml", odd_yml=spec)
-            assert "must be the name of a table, like runs" in told, name
+            message = refused(folder, "compile", "odd.yml", odd_yml=spec)
+            assert "must be the name of a table, like runs" in message, name
     for name in ("m", "shop.m", '"my m"', 'a."b.c".d', "Ranking metrics", "größe"):
         (folder / "odd.yml").write_text(SPEC.replace("relation: m", f"relation: '{name}'"))
         sqlmetrics("compile", "odd.yml", folder=folder)
@@ -116,15 +118,15 @@ def test_names_and_brackets_that_are_none_are_refused(folder: Path) -> None:
 def test_what_a_person_reads_has_no_inner_names(folder: Path) -> None:
     traces = '{"qid":"q1","contexts":[{"chunk_id":"a#1"}],"truth":["a"]}\n'
     line = ["evaluate", "t.jsonl", "-m", "recall@5", "--query", "qid", "--item", "context"]
-    told = refused(folder, *line, "--label-column", "item=truth", t_jsonl=traces)
-    assert "unknown column 'context'; did you mean 'contexts'?" in told
+    message = refused(folder, *line, "--label-column", "item=truth", t_jsonl=traces)
+    assert "unknown column 'context'; did you mean 'contexts'?" in message
     spec = 'rankings: {file: runs.csv}\nlabels: {sql: "select * from nope"}\nmetrics: [mrr]\n'
     (folder / "x.db").touch()
-    told = refused(folder, "validate", "o.yml", "--connection", "sqlite:///x.db", o_yml=spec)
-    assert "labels: 'select * from nope', which runs in SQLite, cannot be read" in told
+    message = refused(folder, "validate", "o.yml", "--connection", "sqlite:///x.db", o_yml=spec)
+    assert "labels: 'select * from nope', which runs in SQLite, cannot be read" in message
     nulls = "query_id,item_id,score,system\nq,a,2,\nq,b,1,old\n"
     (folder / "nulls.csv").write_text(nulls)
-    told = refused(
+    message = refused(
         folder,
         "compare",
         "n.yml",
@@ -133,9 +135,11 @@ def test_what_a_person_reads_has_no_inner_names(folder: Path) -> None:
             "labels: {file: labels.csv}\nmetrics: [mrr]\nbaseline: nope\n"
         ),
     )
-    assert "system is NULL in 1 row" in told
-    told = refused(folder, "validate", "e.yml", e_yml=spec.replace("select *", "explain select *"))
-    assert "unsupported syntax" not in told
+    assert "system is NULL in 1 row" in message
+    message = refused(
+        folder, "validate", "e.yml", e_yml=spec.replace("select *", "explain select *")
+    )
+    assert "unsupported syntax" not in message
 
 
 @pytest.mark.parametrize("port", ["abc", "99999999", "0", "٣"])
@@ -180,8 +184,8 @@ def test_streams_that_are_closed_or_narrow(folder: Path) -> None:
         (f"{evaluate.replace('runs', 'odd')} --system system", narrow, 2, "which cp1252 cannot"),
         (f"{program} evaluate 中.csv labels.csv -m mrr", narrow, 2, "no file or table"),
     )
-    for shell, environment, code, said in cases:
-        done = subprocess.run(
+    for shell, environment, code, message in cases:
+        completed = subprocess.run(
             shell,
             shell=True,
             cwd=folder,
@@ -189,16 +193,16 @@ def test_streams_that_are_closed_or_narrow(folder: Path) -> None:
             check=False,
             env={**os.environ, **environment},
         )
-        told = done.stderr.decode(errors="replace")
-        assert done.returncode == code, (shell, told)
-        assert said in told
-        assert "Traceback" not in told
+        stderr = completed.stderr.decode(errors="replace")
+        assert completed.returncode == code, (shell, stderr)
+        assert message in stderr
+        assert "Traceback" not in stderr
 
 
 def test_what_random_input_found_is_told(folder: Path) -> None:
     evaluate = ["evaluate", "runs.csv", "other.csv", "labels.csv", "-m", "mrr"]
     (folder / "other.csv").write_text(RUNS)
-    for line, said in (
+    for line, message in (
         ([*evaluate, "--decimal", "x"], "rankings.decimal must be '.' or ',', given 'x'"),
         ([*evaluate, "--separator", "ab"], "rankings.separator must be one character"),
         (
@@ -212,7 +216,7 @@ def test_what_random_input_found_is_told(folder: Path) -> None:
             "clicks: {log: {file: x.csv}, labels: {grades: {click: 1}}}\nmetrics: 3\n"
         )
         (folder / "e.yml").write_text('{"name": "\\ud83d", ' + FLOW)
-        assert said in refused(folder, *line), line
+        assert message in refused(folder, *line), line
     (folder / "e.yml").write_text('{"name": "\\ud83d\\udca9", ' + FLOW)
     assert "💩" in sqlmetrics("show", "e.yml", folder=folder).stdout
     (folder / "null.csv").write_text("query_id,item_id,score,system\nq,a,1,\nq,a,1,b\n")

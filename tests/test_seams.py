@@ -46,7 +46,7 @@ from seams import (
     facts,
     keyed,
     metric_texts,
-    world,
+    random_world,
 )
 from slices import is_all, seed
 from trace_seams import TraceSetup
@@ -121,9 +121,9 @@ def test_any_setup_gives_what_plain_python_gives(
     setup = SETUPS[name]
     url = request.getfixturevalue("postgres") if setup.database == "postgres" else ""
     chance = random.Random(crc32(f"{SEED}/{name}".encode()))
-    made = world(chance)
-    stored = seams.store(setup, made, tmp_path, url)
-    Walk(setup, made, stored, tmp_path, chance).all()
+    world = random_world(chance)
+    stored = seams.store(setup, world, tmp_path, url)
+    Walk(setup, world, stored, tmp_path, chance).all()
 
 
 def _run_of_log(setup: LogSetup, days: Sequence[date], folder: Path, url: str) -> None:
@@ -147,56 +147,64 @@ def test_any_click_log_gives_what_plain_python_gives(
     setup = LOGS[name]
     server = request.getfixturevalue("postgres") if setup.database == "postgres" else ""
     url = seams.url_of(setup.database, tmp_path, server)
-    made = click_seams.log(random.Random(crc32(f"{SEED}/{name}".encode())))
-    spec = click_seams.store(setup, made, tmp_path, url)
+    log = click_seams.random_log(random.Random(crc32(f"{SEED}/{name}".encode())))
+    spec = click_seams.store(setup, log, tmp_path, url)
     if setup.source != "tables":
         duckdb.connect(str(tmp_path / "shop.duckdb")).close()
     (tmp_path / "spec.yml").write_text(yaml.safe_dump(spec, allow_unicode=True), "utf-8")
-    days = sorted({request["moment"].date() for request in made.requests})
+    days = sorted({request["moment"].date() for request in log.requests})
     every = _range(days[0], days[-1] + timedelta(1))
     _run_of_log(setup, days, tmp_path, url)
-    there = {key: row for key, row in facts(url).items() if row["value"] is not None}
-    assert differences(there, made.expected(setup.form)) == []
+    actual = {key: row for key, row in facts(url).items() if row["value"] is not None}
+    assert differences(actual, log.expected(setup.form)) == []
     if click_seams.has_no_time(setup) and setup.runs == "once":
-        told = sqlmetrics("clicks", "spec.yml", "--connection", url, folder=tmp_path).stdout
-        assert "unreadable time" in told
-    asked, value, was = click_seams.unshown(spec, made, setup.form, tmp_path)
-    (tmp_path / "unshown.yml").write_text(yaml.safe_dump(asked, allow_unicode=True), "utf-8")
+        output = sqlmetrics("clicks", "spec.yml", "--connection", url, folder=tmp_path).stdout
+        assert "unreadable time" in output
+    counterfactual, value, shown_value = click_seams.unshown(spec, log, setup.form, tmp_path)
+    (tmp_path / "unshown.yml").write_text(
+        yaml.safe_dump(counterfactual, allow_unicode=True), "utf-8"
+    )
     line = ["clicks", "counterfactual", "unshown.yml", "-o", "json"]
-    told = sqlmetrics(*line, "--connection", url, folder=tmp_path).stdout
-    assert json.loads(told)["value"] == pytest.approx(value, rel=1e-9)
+    output = sqlmetrics(*line, "--connection", url, folder=tmp_path).stdout
+    assert json.loads(output)["value"] == pytest.approx(value, rel=1e-9)
     if setup.runs == "batches":
         line = ["compare", "unshown.yml", "-o", "json", "--connection", url]
         (row,) = json.loads(sqlmetrics(*line, folder=tmp_path).stdout)
-        assert (row["baseline"], row["n"]) == ("shown", len(made.requests))
-        assert (row["value"], row["baseline_value"]) == pytest.approx((value, was), rel=1e-9)
+        assert (row["baseline"], row["n"]) == ("shown", len(log.requests))
+        assert (row["value"], row["baseline_value"]) == pytest.approx(
+            (value, shown_value), rel=1e-9
+        )
     sqlmetrics("run", "unshown.yml", *every, "--connection", url, folder=tmp_path)
     sums = [row for key, row in facts(url).items() if "sum_reciprocal_rank(estimator=ips)" in key]
     mean = sum(row["value"] * row["n_queries"] for row in sums) / sum(
         row["n_queries"] for row in sums
     )
     assert mean == pytest.approx(value, rel=1e-9)
-    fit = click_seams.position_ctr(made, setup.form)
+    fit = click_seams.position_ctr(log, setup.form)
     if fit is None or setup.runs == "once":
-        asked = ("clicks", "models", "spec.yml", "-o", "json", "--connection", url)
-        told = sqlmetrics(*asked, folder=tmp_path, expect=2 if fit is None else 0).stdout
-        found = {row["model"]: row for row in map(json.loads, told.splitlines())}
+        command = ("clicks", "models", "spec.yml", "-o", "json", "--connection", url)
+        output = sqlmetrics(*command, folder=tmp_path, expect=2 if fit is None else 0).stdout
+        models = {row["model"]: row for row in map(json.loads, output.splitlines())}
         if fit is not None:
-            assert found["position_ctr"]["log_likelihood"] == pytest.approx(fit, rel=1e-9)
+            assert models["position_ctr"]["log_likelihood"] == pytest.approx(fit, rel=1e-9)
     labels = ("clicks", "labels", "spec.yml", "-o", "json", "--connection", url)
     rows = json.loads(sqlmetrics(*labels, folder=tmp_path).stdout)
     assert {(row["query_id"], row["item_id"]): row["grade"] for row in rows if row["grade"]} == {
         (request["request_id"], item): grade
-        for request in made.requests
+        for request in log.requests
         for item, grade in click_seams.grades_of(request, setup.form).items()
         if grade
     }
-    known = click_seams.with_propensities(spec)
-    (tmp_path / "known.yml").write_text(yaml.safe_dump(known, allow_unicode=True), "utf-8")
+    spec_with_propensities = click_seams.with_propensities(spec)
+    (tmp_path / "known.yml").write_text(
+        yaml.safe_dump(spec_with_propensities, allow_unicode=True), "utf-8"
+    )
     call = ("clicks", "propensities", "known.yml", "-o", "json", "--connection", url)
-    told = sqlmetrics(*call, folder=tmp_path).stdout
-    given = {row["position"]: row["propensity"] for row in map(json.loads, told.splitlines())}
-    assert given == known["clicks"]["propensity"]["given"]
+    output = sqlmetrics(*call, folder=tmp_path).stdout
+    propensities = {
+        row["position"]: row["propensity"] for row in map(json.loads, output.splitlines())
+    }
+    assert propensities == spec_with_propensities["clicks"]["propensity"]["given"]
     for wrong in click_seams.misread(spec):
         (tmp_path / "wrong.yml").write_text(yaml.safe_dump(wrong, allow_unicode=True), "utf-8")
         sqlmetrics("run", "wrong.yml", "--connection", url, folder=tmp_path, expect=2)
@@ -235,38 +243,38 @@ BESIDE = {
 
 def _arrow(kind: str) -> str:
     """A type of DuckDB as Arrow has it."""
-    known = {"DATE": "date32[day]", "INTEGER": "int32", "BIGINT": "int64", "DOUBLE": "double"}
-    return known.get(kind, {"TIMESTAMP": "timestamp[us]"}.get(kind, "string"))
+    types = {"DATE": "date32[day]", "INTEGER": "int32", "BIGINT": "int64", "DOUBLE": "double"}
+    return types.get(kind, {"TIMESTAMP": "timestamp[us]"}.get(kind, "string"))
 
 
-def _place(row: Sequence[Any]) -> tuple[Any, ...]:
+def _group(row: Sequence[Any]) -> tuple[Any, ...]:
     """Day, system and segment of a row."""
     return (date.fromisoformat(str(row[0])[:10]), *row[1:4])
 
 
 def _column(metric: str, k: int) -> str:
     """The name of a metric's column."""
-    known = {"hit(rel=2)": "hit_rel2", "dcg(average=p90)": "dcg_average_p90"}
-    known["mean(price, better=higher)"] = "mean_price"
-    return known.get(metric, metric) + (f"_at_{k}" if k else "")
+    names = {"hit(rel=2)": "hit_rel2", "dcg(average=p90)": "dcg_average_p90"}
+    names["mean(price, better=higher)"] = "mean_price"
+    return names.get(metric, metric) + (f"_at_{k}" if k else "")
 
 
 class Walk:
     """All that a person does with a job, from the spec to the published tables."""
 
     def __init__(
-        self, setup: Setup, made: World, stored: Stored, folder: Path, chance: random.Random
+        self, setup: Setup, world: World, stored: Stored, folder: Path, chance: random.Random
     ) -> None:
-        self.setup, self.made, self.stored, self.folder = setup, made, stored, folder
+        self.setup, self.world, self.stored, self.folder = setup, world, stored, folder
         self.chance = chance
-        self.expected = made.expected(bool(setup.segments))
+        self.expected = world.expected(bool(setup.segments))
 
     def all(self) -> None:
         """Each step, in the order of a first day with the product."""
         if self.stored.profiles:
-            place = "dbt/profiles.yml" if self.setup.place == "dbt" else "profiles.yml"
-            (self.folder / place).parent.mkdir(exist_ok=True)
-            self._write(place, self.stored.profiles)
+            path = "dbt/profiles.yml" if self.setup.place == "dbt" else "profiles.yml"
+            (self.folder / path).parent.mkdir(exist_ok=True)
+            self._write(path, self.stored.profiles)
         self._spec()
         files = self._files()
         self._call("validate")
@@ -294,7 +302,7 @@ class Walk:
 
     def _runs(self) -> None:
         """The days, in one of many orders; some of them twice."""
-        days = self.made.days
+        days = self.world.days
         if self.setup.runs == "once":
             self._call("run", *self.chance.choice([[], ["--check-share", "0.5"]]))
         elif self.setup.runs == "refresh":
@@ -315,15 +323,15 @@ class Walk:
             self._spec(metrics=metric_texts(name for name in METRICS if name != last))
             self._call("run", *_range(days[0], days[0] + timedelta(1)))
             self._spec()
-            how = self.chance.choice([[], ["--recompute"]])
-            self._call("run", "--backfill", "--batch-days", str(self.chance.randint(1, 3)), *how)
+            flags = self.chance.choice([[], ["--recompute"]])
+            self._call("run", "--backfill", "--batch-days", str(self.chance.randint(1, 3)), *flags)
 
     def _verified(self) -> None:
         assert "differ" not in self._call("verify").stdout.lower().replace("difference", "")
 
     def _checked(self) -> None:
         """Limits that hold, limits that do not, and a day without a row."""
-        last = self.made.days[-1]
+        last = self.world.days[-1]
         lowest, drop = 1.0, 0.0
         compared = {}
         for key, row in self.expected.items():
@@ -333,46 +341,50 @@ class Walk:
                 lowest = min(lowest, row["value"])
                 drop = max(drop, before["value"] - row["value"] if before else 0)
         self._limits(lowest - 1e-6, drop + 1e-6)
-        told = json.loads(self._call("check", "-o", "json").stdout)
+        results = json.loads(self._call("check", "-o", "json").stdout)
         present = {key[1] for key in self.expected if key[0] == last}
         absent = {key[1] for key in self.expected} - present
-        pausing = {one["system"] for one in told if one["rule"] == HAS_ROW}
+        pausing = {result["system"] for result in results if result["rule"] == HAS_ROW}
         assert pausing <= absent, "a system that had rows is warned of, and no other"
-        assert all(one["holds"] for one in told if one["rule"] != HAS_ROW)
-        drops = [one for one in told if one["rule"].startswith("max_drop") and not one["segment"]]
-        assert {one["system"]: one["compared"] for one in drops} == compared
+        assert all(result["holds"] for result in results if result["rule"] != HAS_ROW)
+        drops = [
+            result
+            for result in results
+            if result["rule"].startswith("max_drop") and not result["segment"]
+        ]
+        assert {result["system"]: result["compared"] for result in drops} == compared
         self._limits(lowest + 1e-6, max(0, drop - 1e-6))
         fails = int(self.setup.severity == "fail")
         nobody = ["--webhook", "http://127.0.0.1:9/"]
-        done = self._call("check", "-o", "json", *nobody, expect=fails)
-        told = done.stdout
-        assert ("did not get the message" in done.stderr) == bool(fails)
+        completed = self._call("check", "-o", "json", *nobody, expect=fails)
+        output = completed.stdout
+        assert ("did not get the message" in completed.stderr) == bool(fails)
         failed = {
-            one["rule"].split()[0]
-            for one in json.loads(told)
-            if not one["holds"] and one["rule"] != HAS_ROW
+            result["rule"].split()[0]
+            for result in json.loads(output)
+            if not result["holds"] and result["rule"] != HAS_ROW
         }
         assert failed == ({"min", "max_drop"} if drop > 0 else {"min"})
         first = min(key[0] for key in self.expected)
-        each = self._call("check", "--start", str(first), "-o", "json", expect=fails).stdout
-        by_day = [one for one in json.loads(each) if one["day"] == str(last)]
-        assert by_day == json.loads(told), "a range says of its last day what that day says"
+        range_output = self._call("check", "--start", str(first), "-o", "json", expect=fails).stdout
+        by_day = [result for result in json.loads(range_output) if result["day"] == str(last)]
+        assert by_day == json.loads(output), "a range says of its last day what that day says"
         later = last + timedelta(1)
         self._call("run", *_range(later, later + timedelta(1)), expect=4)
-        done = self._call("check", "--date", str(later), expect=4)
-        assert ("FAILED" if fails else "warn  ") in done.stdout
-        assert ("warning" in done.stderr) == (not fails)
-        assert f"the last day is {last}" in done.stdout
+        completed = self._call("check", "--date", str(later), expect=4)
+        assert ("FAILED" if fails else "warn  ") in completed.stdout
+        assert ("warning" in completed.stderr) == (not fails)
+        assert f"the last day is {last}" in completed.stdout
         self._spec()
 
     def _limits(self, least: float, drop: float) -> None:
         limits = {"min": least}, {"max_drop": drop}
-        more = {"metric": "mrr", "severity": self.setup.severity}
-        self._spec(checks=[{**limit, **more} for limit in limits])
+        common = {"metric": "mrr", "severity": self.setup.severity}
+        self._spec(checks=[{**limit, **common} for limit in limits])
 
     def _before(self, key: Key) -> Row | None:
         """A metric on the last day before that its system and segment has."""
-        days = [own[0] for own in self.expected if own[1:4] == key[1:4] and own[0] < key[0]]
+        days = [other[0] for other in self.expected if other[1:4] == key[1:4] and other[0] < key[0]]
         return self.expected.get((max(days), *key[1:])) if days else None
 
     def _changed(self) -> None:
@@ -380,18 +392,18 @@ class Walk:
         with connected(self.stored.url) as connection:
             connection.execute("create view analyst as select * from metrics_of_seams_wide")
             connection.commit()
-        place = {
+        target = {
             "duckdb": "published.duckdb",
             "folder": "published",
             "sqlite": f"sqlite:///{self.folder / 'published.sqlite'}",
         }.get(self.setup.publish)
-        publish = ["--publish", place] if place else []
+        publish = ["--publish", target] if target else []
         if publish:
             runs = self._n_runs()
             nowhere = self.chance.choice(["table.csv", "spec.yml/"])
             self._call("run", "--publish", nowhere, expect=2)
             assert self._n_runs() == runs, "a run before a place that cannot be"
-        first = self.made.days[0]
+        first = self.world.days[0]
         days = _range(first, first + timedelta(1))
         self._spec(metrics=metric_texts([*METRICS][:-1]))
         # a database that is published to lacks a column then, which other days have
@@ -399,13 +411,13 @@ class Walk:
         self._spec()
         self._call("run", *publish)
         self._views()
-        self._told(self.stored.url)
+        self._described(self.stored.url)
         if self.setup.database == "postgres":
             rights = self._call("grants", "--role", "bi", "--kind", "reader").stdout
             for name in ("metrics_of_seams", "metrics_of_seams_wide", "queries_of_seams"):
                 assert name in rights
-        if place:
-            self._published(place)
+        if target:
+            self._published(target)
 
     def _views(self) -> None:
         """What stands beside the table, read by its names."""
@@ -414,13 +426,13 @@ class Walk:
             cursor = connection.cursor()
             cursor.execute(f"select {', '.join(KEYS[:4])}, {', '.join(columns)} from analyst")
             wide = {
-                (*_place(row), *part): {"value": value}
+                (*_group(row), *part): {"value": value}
                 for row in cursor.fetchall()
                 for part, value in zip(PARTS, row[4:], strict=True)
             }
             view = "metrics_of_seams_daily_change"
             cursor.execute(f"select {', '.join(KEYS)}, value_before from {view}")
-            before = {(*_place(row), *row[4:6]): {"value": row[6]} for row in cursor.fetchall()}
+            before = {(*_group(row), *row[4:6]): {"value": row[6]} for row in cursor.fetchall()}
             if self.setup.baseline:
                 self._beside_baseline(connection)
         values = {key: {"value": row["value"]} for key, row in self.expected.items()}
@@ -428,7 +440,7 @@ class Walk:
         values = {key: {"value": (self._before(key) or {}).get("value")} for key in self.expected}
         assert differences(before, values) == []
 
-    def _told(self, url: str) -> None:
+    def _described(self, url: str) -> None:
         """What each metric and each definition_hash is, the calendar, and the spec's own views."""
         with connected(url) as connection:
             cursor = connection.cursor()
@@ -441,25 +453,28 @@ class Walk:
             assert sorted(map(tuple, metrics)) == sorted(
                 (metric, k, f"{metric}@{k}" if k else metric, "higher") for metric, k in PARTS
             )
-            known = rows(
+            definitions = rows(
                 "select definition_hash, metric, k, conventions from metrics_of_seams_definitions"
             )
-            own = rows("select distinct definition_hash, metric, k from metrics_of_seams")
-            assert {tuple(one[:3]) for one in known} == {*map(tuple, own)}
-            assert all(json.loads(one[3])["ties"] == "id_asc" for one in known)
+            stored_hashes = rows("select distinct definition_hash, metric, k from metrics_of_seams")
+            assert {tuple(row[:3]) for row in definitions} == {*map(tuple, stored_hashes)}
+            assert all(json.loads(row[3])["ties"] == "id_asc" for row in definitions)
             days = rows("select metric_date, is_missing from metrics_of_seams_days order by 1")
             missing = {date.fromisoformat(str(day)[:10]) for day, lacks in days if lacks}
-            there = {key[0] for key in self.expected}
-            every = {min(there) + timedelta(n) for n in range((max(there) - min(there)).days + 1)}
-            assert (len(days), missing) == (len(every), every - there)
+            present_days = {key[0] for key in self.expected}
+            every = {
+                min(present_days) + timedelta(n)
+                for n in range((max(present_days) - min(present_days)).days + 1)
+            }
+            assert (len(days), missing) == (len(every), every - present_days)
             status = "select last_outcome, n_missing_days from metrics_of_seams_status"
             assert rows(status)[0][1] == len(missing)
             for segment in ("all", "country") if self.setup.segments else ("all",):
                 view = "seams_all" if segment == "all" else "seams_by_country"
                 keys = ["metric_date", "system", *["country"] * (segment != "all")]
                 columns = [_column(*part) for part in PARTS]
-                shown = rows(f"select {', '.join(keys + columns)} from metrics_of_seams_{view}")
-                found = {
+                view_rows = rows(f"select {', '.join(keys + columns)} from metrics_of_seams_{view}")
+                actual = {
                     (
                         date.fromisoformat(str(row[0])[:10]),
                         row[1],
@@ -467,7 +482,7 @@ class Walk:
                         row[2] if segment != "all" else "all",
                         *part,
                     ): {"value": value}
-                    for row in shown
+                    for row in view_rows
                     for part, value in zip(PARTS, row[len(keys) :], strict=True)
                 }
                 wanted = {
@@ -475,7 +490,7 @@ class Walk:
                     for key, row in self.expected.items()
                     if key[2] == segment
                 }
-                assert differences(found, wanted) == []
+                assert differences(actual, wanted) == []
 
     def _beside_baseline(self, connection: Any) -> None:
         """The difference of each row from the baseline's, over all queries of a day."""
@@ -491,36 +506,36 @@ class Walk:
             f"select {', '.join(KEYS)}, difference from metrics_of_seams "
             "where baseline = 'old''s' and segment_name = 'all'"
         )
-        found = {(*_place(row), *row[4:6]): {"value": row[6]} for row in cursor.fetchall()}
+        actual = {(*_group(row), *row[4:6]): {"value": row[6]} for row in cursor.fetchall()}
         # queries without a value are in neither mean of a pair, but one of them may be in its own
         unpaired = {key for key, row in self.expected.items() if row["n_skipped"]}
         unpaired |= {key for key in values if (key[0], "old's", *key[2:]) in unpaired}
-        whole = [
-            {k: row for k, row in rows.items() if k not in unpaired} for rows in (found, wanted)
+        paired = [
+            {k: row for k, row in rows.items() if k not in unpaired} for rows in (actual, wanted)
         ]
-        assert differences(*whole) == []
+        assert differences(*paired) == []
 
-    def _published(self, place: str) -> None:
+    def _published(self, target: str) -> None:
         """The same numbers, of the same types, and nowhere NULL where the job's table is not."""
         if self.setup.publish == "folder":
             file = self.folder / "published" / "metrics_of_seams.parquet"
             schema = pq.read_schema(file)
             assert {
-                one.name: (str(one.type), one.nullable) for one in schema
+                column.name: (str(column.type), column.nullable) for column in schema
             } == self._columns_published
             names = ", ".join((*KEYS, *NUMBERS))
-            there = keyed(duckdb.execute(f"select {names} from '{file}'").fetchall())
-            assert differences(there, self.expected) == []
+            actual = keyed(duckdb.execute(f"select {names} from '{file}'").fetchall())
+            assert differences(actual, self.expected) == []
             return
-        url = place if "://" in place else f"duckdb:///{self.folder / place}"
+        url = target if "://" in target else f"duckdb:///{self.folder / target}"
         self._is_whole(url)
-        self._told(url)
+        self._described(url)
         with connected(url) as connection:
             described = connection.execute("pragma table_info('metrics_of_seams')").fetchall()
         kinds = {name: (_arrow(kind), not strict) for _, name, kind, strict, *_ in described}
         if self.setup.publish == "sqlite":  # its types are few
-            known = self._columns_published
-            kinds = {name: (known[name][0], may) for name, (_, may) in kinds.items()}
+            columns = self._columns_published
+            kinds = {name: (columns[name][0], may) for name, (_, may) in kinds.items()}
         assert kinds == self._columns_published
 
     @property
@@ -539,18 +554,18 @@ class Walk:
         words += self.chance.choice([[], ["--skip-bad"]])
         if self.setup.segments:
             words += ["--by", "country"]
-        done = self._evaluate(*words)
-        for told in (done, self._call("show", "-o", "json")):
-            rows = json.loads(told.stdout)
+        evaluated = self._evaluate(*words)
+        for completed in (evaluated, self._call("show", "-o", "json")):
+            rows = json.loads(completed.stdout)
             rows = [row | {"system": self._system(row["system"])} for row in rows]
-            there = keyed([[row[name] for name in (*KEYS, *NUMBERS)] for row in rows])
-            assert differences(there, self.expected) == []
+            actual = keyed([[row[name] for name in (*KEYS, *NUMBERS)] for row in rows])
+            assert differences(actual, self.expected) == []
         self._read_back()
-        without, every = self.made.unlabelled
-        told = (
+        without, every = self.world.unlabelled
+        note = (
             f"{without:,} of {every:,} lists belong to queries without a label" if without else ""
         )
-        assert told in done.stderr
+        assert note in evaluated.stderr
 
     def _fused(self) -> None:
         """Both systems fused by the spec, and into a file that is evaluated again."""
@@ -573,12 +588,12 @@ class Walk:
         with (self.folder / "graded.csv").open("w", newline="", encoding="utf-8") as file:
             writer = csv.DictWriter(file, ["query_id", "item_id", "grade"])
             writer.writeheader()
-            writer.writerows(self.made.labels)
-        asked = ["-m", "mrr", "-m", "ndcg@3", "--date", "metric_date", "--score", "score"]
-        told = sqlmetrics(
-            "evaluate", "mix.csv", "graded.csv", *asked, "-o", "json", folder=self.folder
+            writer.writerows(self.world.labels)
+        metric_options = ["-m", "mrr", "-m", "ndcg@3", "--date", "metric_date", "--score", "score"]
+        completed = sqlmetrics(
+            "evaluate", "mix.csv", "graded.csv", *metric_options, "-o", "json", folder=self.folder
         )
-        again = json.loads(told.stdout)
+        again = json.loads(completed.stdout)
         assert again
         for row in again:
             value = by_spec[row["metric_date"], row["metric"], row["k"]]
@@ -586,15 +601,15 @@ class Walk:
 
     def _fused_into_a_table(self, options: list[str]) -> None:
         """The rows of the file, in a table that only --overwrite replaces."""
-        asked = (*options, "--into", "mix_of_seams")
+        arguments = (*options, "--into", "mix_of_seams")
         refused = self._call(
             "fuse", *options, "--into", "metrics_of_seams", "--overwrite", expect=2
         )
         assert "a table of other columns has this name" in refused.stderr
-        assert "create table" in self._call("fuse", *asked, "--dry-run").stdout
-        self._call("fuse", *asked)
-        assert "this table exists" in self._call("fuse", *asked, expect=2).stderr
-        self._call("fuse", *asked, "--overwrite")
+        assert "create table" in self._call("fuse", *arguments, "--dry-run").stdout
+        self._call("fuse", *arguments)
+        assert "this table exists" in self._call("fuse", *arguments, expect=2).stderr
+        self._call("fuse", *arguments, "--overwrite")
         with connect(self.stored.url) as database:
             rows = database.rows("select query_id, item_id, rank from mix_of_seams")
             database.execute("drop table mix_of_seams")
@@ -614,19 +629,21 @@ class Walk:
                 self.chance.choice([*grades, ""]),
                 self.chance.choice([*grades, ""]),
             ]
-            for row in self.made.labels
+            for row in self.world.labels
         }
         with (self.folder / "judges.csv").open("w", newline="", encoding="utf-8") as file:
             writer = csv.writer(file)
             writer.writerow(["query_id", "item_id", *names])
             writer.writerows([*pair, *labels] for pair, labels in judged.items())
-        asked = ["judges.csv", "--judges", ",".join(names)]
-        told = sqlmetrics("agree", *asked, "-o", "json", folder=self.folder).stdout
-        both = [labels[:2] for labels in judged.values() if labels[1] != ""]
-        first = json.loads(told)[0]
-        assert (first["coefficient"], first["n_pairs"]) == ("agreement", len(both))
-        assert first["value"] == pytest.approx(sum(a == b for a, b in both) / len(both))
-        line = ["combine", *asked, "--into", "label_of_seams", *self.stored.where]
+        arguments = ["judges.csv", "--judges", ",".join(names)]
+        output = sqlmetrics("agree", *arguments, "-o", "json", folder=self.folder).stdout
+        label_pairs = [labels[:2] for labels in judged.values() if labels[1] != ""]
+        first = json.loads(output)[0]
+        assert (first["coefficient"], first["n_pairs"]) == ("agreement", len(label_pairs))
+        assert first["value"] == pytest.approx(
+            sum(a == b for a, b in label_pairs) / len(label_pairs)
+        )
+        line = ["combine", *arguments, "--into", "label_of_seams", *self.stored.where]
         sqlmetrics(*line, folder=self.folder)
         assert "exists" in sqlmetrics(*line, folder=self.folder, expect=2).stderr
         expected = {}
@@ -645,13 +662,13 @@ class Walk:
         for segment in ("all", "country") if self.setup.segments else ("all",):
             answer = sm.query_metrics(spec, self.stored.url, every="day", segment=segment)
             for row in answer.rows:
-                place = [str(row[name]) for name in ("system", "segment_name", "segment_value")]
-                key = (str(row["first_date"]), *place, row["metric"])
+                group = [str(row[name]) for name in ("system", "segment_name", "segment_value")]
+                key = (str(row["first_date"]), *group, row["metric"])
                 assert key not in stored
                 stored[key] = (row["value"], row["n_queries"])
         expected = {
-            (str(day), *place, at_cutoff(metric, k)): (row["value"], row["n_queries"])
-            for (day, *place, metric, k), row in self.expected.items()
+            (str(day), *group, at_cutoff(metric, k)): (row["value"], row["n_queries"])
+            for (day, *group, metric, k), row in self.expected.items()
         }
         assert stored.keys() == expected.keys()
         for key, numbers in stored.items():
@@ -659,25 +676,33 @@ class Walk:
 
     def _compared(self) -> None:
         """The two systems, query by query; systems that share no day cannot be compared."""
-        wanted = self.made.paired()
+        wanted = self.world.paired()
         sliced = ("--by", "country", "--contributions") if self.setup.segments else ()
-        asked = ("--baseline", "old's", "--movers", "2", *sliced, "-o", "json")
-        done = self._call("compare", *asked, expect=0 if wanted else 2)
+        arguments = ("--baseline", "old's", "--movers", "2", *sliced, "-o", "json")
+        completed = self._call("compare", *arguments, expect=0 if wanted else 2)
         if not wanted:
-            assert "no query has a value of both old's and another system" in done.stderr
+            assert "no query has a value of both old's and another system" in completed.stderr
             return
-        found = json.loads(done.stdout)
-        there = {row["metric"]: row for row in found["rows"] if row["segment_name"] == "all"}
-        for mover in found["movers"]:
+        comparison = json.loads(completed.stdout)
+        rows_by_metric = {
+            row["metric"]: row for row in comparison["rows"] if row["segment_name"] == "all"
+        }
+        for mover in comparison["movers"]:
             assert abs(mover["difference"]) > 1e-9
             assert abs(mover["shrunk_difference"]) <= abs(mover["difference"])
         for metric, (n, new, old) in wanted.items():
-            parts = [one for one in found["contributions"] if one["metric"] == metric]
-            assert sum(one["metric"] == metric for one in found["movers"]) <= 2
-            if parts and not any(there[metric][f"n_{one}_only"] for one in ("system", "baseline")):
-                total = sum(one["contribution"] for one in parts)
+            parts = [
+                contribution
+                for contribution in comparison["contributions"]
+                if contribution["metric"] == metric
+            ]
+            assert sum(mover["metric"] == metric for mover in comparison["movers"]) <= 2
+            if parts and not any(
+                rows_by_metric[metric][f"n_{side}_only"] for side in ("system", "baseline")
+            ):
+                total = sum(part["contribution"] for part in parts)
                 assert total == pytest.approx(new - old, abs=1e-12)
-            row = there[metric]
+            row = rows_by_metric[metric]
             assert row["n"] == n == row["wins"] + row["ties"] + row["losses"]
             assert (row["value"], row["baseline_value"]) == pytest.approx((new, old))
         pairs = json.loads(self._call("compare", "--all-pairs", "-o", "json").stdout)
@@ -697,9 +722,9 @@ class Walk:
         for row in json.loads(self._call("fuse", *line).stdout):
             system, is_alone, _ = row["variant"].partition(" alone")
             if is_alone and not row["metric"].startswith("judged"):
-                place = (row["metric_date"], system, row["segment_name"], row["segment_value"])
+                group = (row["metric_date"], system, row["segment_name"], row["segment_value"])
                 metric, _, k = row["metric"].partition("@")
-                values[*_place(place), metric, int(k or 0)] = {"value": row["value"]}
+                values[*_group(group), metric, int(k or 0)] = {"value": row["value"]}
         wanted = {key: {"value": row["value"]} for key, row in self.expected.items()}
         assert differences(values, wanted) == []
 
@@ -707,34 +732,36 @@ class Walk:
         """The first table of a page, which has as many decimals as people read."""
         self._call("report", "--fresh", "--baseline", "old's", "--out", "page.md")
         lines = (self.folder / "page.md").read_text("utf-8").splitlines()
-        cells = [[one.strip() for one in line.split("|")[1:-1]] for line in lines if "|" in line]
-        told = {row[0]: row for row in cells[2 : 2 + len(METRICS)]}
+        cells = [[cell.strip() for cell in line.split("|")[1:-1]] for line in lines if "|" in line]
+        rows_by_metric = {row[0]: row for row in cells[2 : 2 + len(METRICS)]}
         for metric, (n, new, old) in wanted.items():
-            shown = [float(one.replace("\N{MINUS SIGN}", "-")) for one in told[metric][1:3]]
-            assert shown == pytest.approx([old, new], abs=0.51e-4, rel=0.51e-3)
-            assert told[metric][6] == f"{n:,}"
+            means = [
+                float(text.replace("\N{MINUS SIGN}", "-")) for text in rows_by_metric[metric][1:3]
+            ]
+            assert means == pytest.approx([old, new], abs=0.51e-4, rel=0.51e-3)
+            assert rows_by_metric[metric][6] == f"{n:,}"
 
     def _exported(self) -> None:
         """What a dashboard asks for: its saved metrics over its own query, by day and system."""
         other = self.setup.database != "duckdb"  # whose name no text has
         assert not other or TITLES[self.setup.database] in self._call("compile").stdout
-        known = self.setup.database != "sqlite"
+        is_supported = self.setup.database != "sqlite"
         line = ("export", "superset", "spec.yml", "--out", "board", *self.stored.where)
-        done = sqlmetrics(*line, folder=self.folder, expect=0 if known else 2)
-        if not known:
-            assert "takes no dialect" in done.stderr or "sqlite" in done.stderr
+        completed = sqlmetrics(*line, folder=self.folder, expect=0 if is_supported else 2)
+        if not is_supported:
+            assert "takes no dialect" in completed.stderr or "sqlite" in completed.stderr
             return
         (file,) = (self.folder / "board").rglob("seams_all.yaml")
         data = yaml.safe_load(file.read_text("utf-8"))
-        saved = {one["metric_name"]: one["expression"] for one in data["metrics"]}
-        asked = ", ".join(saved[name] for name in METRICS)
+        saved = {measure["metric_name"]: measure["expression"] for measure in data["metrics"]}
+        expressions = ", ".join(saved[name] for name in METRICS)
         with connected(self.stored.url) as connection:
             cursor = connection.cursor()
             cursor.execute(
-                f"select metric_date, system, {asked} from ({data['sql']}) as data "
+                f"select metric_date, system, {expressions} from ({data['sql']}) as data "
                 "group by metric_date, system"
             )
-            found = {
+            actual = {
                 (date.fromisoformat(str(day)[:10]), system, "all", "all", *part): {"value": value}
                 for day, system, *values in cursor.fetchall()
                 for part, value in zip(PARTS, values, strict=True)
@@ -742,11 +769,11 @@ class Walk:
         wanted = {
             key: {"value": row["value"]} for key, row in self.expected.items() if key[2] == "all"
         }
-        assert differences(found, wanted) == []
+        assert differences(actual, wanted) == []
 
     def _never_met(self) -> None:
         """Lists of one item, which has no label where it is; by the conventions of Spark."""
-        item = self.made.never_met
+        item = self.world.never_met
         if not item:
             return
         text = item.replace("'", "''")
@@ -760,17 +787,17 @@ class Walk:
             "-m",
             "precision@1",
         ]
-        done = self._evaluate(*options)
-        assert "no labelled item appears in any list" in done.stderr
-        there = {
+        completed = self._evaluate(*options)
+        assert "no labelled item appears in any list" in completed.stderr
+        actual = {
             (date.fromisoformat(row["metric_date"][:10]), self._system(row["system"])): row[
                 "n_queries"
             ]
-            for row in json.loads(done.stdout)
+            for row in json.loads(completed.stdout)
         }
-        assert there == self.made.of_either(item)
+        assert actual == self.world.of_either(item)
 
-    def _evaluate(self, *asked: str) -> Any:
+    def _evaluate(self, *arguments: str) -> Any:
         spec = self.stored.spec
         ranked, labels, items, queries = (
             spec[name].get("relation") or spec[name]["file"]
@@ -778,10 +805,10 @@ class Walk:
         )
         inputs, options = [ranked, labels], ["--system", "system"]
         if self.setup.together == "files":
-            inputs, options = [*(place for _, place in self.runs), labels], []
+            inputs, options = [*(table for _, table in self.runs), labels], []
         options += ["--date", "ds", "--items", items, "--queries", queries]
         options += ["--metrics-from", "metrics", "-o", "json"]
-        options += asked
+        options += arguments
         if self.setup.day == "zoned":
             options += ["--time-zone", ZONE]
         if self.setup.source == "spreadsheet":
@@ -790,20 +817,20 @@ class Walk:
             grades = spec["labels"]["grades"].items()
             options += [word for text, n in grades for word in ("--grades", f"{text}={n}")]
         if self.setup.source == "tables":
-            place = {"duckdb": ["--db", str(self.folder / "shop.duckdb")]}
-            options += place.get(self.setup.database, ["--connection", self.stored.url])
+            database_options = {"duckdb": ["--db", str(self.folder / "shop.duckdb")]}
+            options += database_options.get(self.setup.database, ["--connection", self.stored.url])
         return sqlmetrics("evaluate", *inputs, *options, folder=self.folder)
 
     @cached_property
     def runs(self) -> list[tuple[str, str]]:
         """Each system, and a table of its own."""
-        return seams.apart(self.setup, self.made, self.folder, self.stored.url)
+        return seams.tables_by_system(self.setup, self.world, self.folder, self.stored.url)
 
     def _system(self, name: str) -> str:
         """The system whose table has a name."""
         if self.setup.together == "column":
             return name
-        names = {Path(place).name.partition(".")[0]: system for system, place in self.runs}
+        names = {Path(table).name.partition(".")[0]: system for system, table in self.runs}
         return names.get(name, name)
 
     def _refused(self) -> None:
@@ -814,7 +841,7 @@ class Walk:
             self._spec(rankings=self._columns(item="broken"))
             self._call("run", expect=2)
         if self.setup.words:
-            worst = max(row["grade"] for row in self.made.labels)
+            worst = max(row["grade"] for row in self.world.labels)
             words = {**self.stored.spec["labels"]["grades"]}
             (text,) = [word for word, number in words.items() if number == worst]
             words[text] = self.chance.choice([-1, 2000])
@@ -872,40 +899,41 @@ class Walk:
 def test_any_traces_give_what_plain_python_gives(name: str, tmp_path: Path) -> None:
     """An export of any tool in any form of file, with its references or a table of labels."""
     setup, chance = TRACES[name], random.Random(crc32(f"{SEED}/{name}".encode()))
-    made = trace_seams.questions(chance)
-    path = trace_seams.stored(setup, made, tmp_path)
+    questions = trace_seams.random_questions(chance)
+    path = trace_seams.stored(setup, questions, tmp_path)
     labels = ["labels.csv"] if setup.labels == "csv" else []
-    means = trace_seams.expected(made, segments=setup.segments)
+    means = trace_seams.expected(questions, segments=setup.segments)
     if setup.command in ("evaluate", "show"):
         words = [path.name, *labels, *_metrics()]
         words += ["--by", "country"] if setup.segments else []
         if setup.command == "show":
             segments = ["country"] if setup.segments else []
             words = [_trace_spec(path, (labels or [path.name])[0], segments)]
-        done = sqlmetrics(setup.command, *words, "-o", "json", folder=tmp_path)
-        rows = json.loads(done.stdout)
-        found = {
+        completed = sqlmetrics(setup.command, *words, "-o", "json", folder=tmp_path)
+        rows = json.loads(completed.stdout)
+        actual = {
             (row["segment_name"], row["segment_value"], at_cutoff(row["metric"], row["k"])): row[
                 "value"
             ]
             for row in rows
             if row["value"] is not None
         }
-        assert found == pytest.approx(means, abs=1e-12)
-        assert f"read as {setup.tool.partition(',')[0]}: " in done.stderr
+        assert actual == pytest.approx(means, abs=1e-12)
+        assert f"read as {setup.tool.partition(',')[0]}: " in completed.stderr
         return
     (tmp_path / "turned").mkdir()
-    turned = [replace(question, shown=question.shown[::-1]) for question in made]
+    turned = [replace(question, retrieved=question.retrieved[::-1]) for question in questions]
     other = trace_seams.stored(setup, turned, tmp_path / "turned")
     tables = [f"old={path.name}", f"new=turned/{other.name}", *labels]
     metrics = [] if setup.command in ("diagnose", "sheet") else _metrics()
     form = {"report": ["--out", "-"], "sheet": []}.get(setup.command, ["-o", "json"])
-    done = sqlmetrics(setup.command, *tables, *metrics, *form, folder=tmp_path)
-    assert done.stdout
+    completed = sqlmetrics(setup.command, *tables, *metrics, *form, folder=tmp_path)
+    assert completed.stdout
     if setup.command == "compare":
         means_turned = trace_seams.expected(turned, segments=False)
         assert {
-            row["metric"]: (row["baseline_value"], row["value"]) for row in json.loads(done.stdout)
+            row["metric"]: (row["baseline_value"], row["value"])
+            for row in json.loads(completed.stdout)
         } == {
             metric: pytest.approx((means[key], means_turned[key]), abs=1e-12)
             for key in means
@@ -941,6 +969,8 @@ def test_worlds_are_hard() -> None:
         rows = list(seams.covering_choices(module.CHOICES, module.possible, chance))
         for name, values in module.CHOICES.items():
             assert {row[name] for row in rows} == set(values)
-    made = [world(random.Random(seed)) for seed in range(20)]
-    firsts = [{row["system"] for row in one.rankings if row["ds"] == one.days[0]} for one in made]
+    worlds = [random_world(random.Random(seed)) for seed in range(20)]
+    firsts = [
+        {row["system"] for row in world.rankings if row["ds"] == world.days[0]} for world in worlds
+    ]
     assert any(len(systems) == 1 for systems in firsts)

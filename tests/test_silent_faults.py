@@ -61,15 +61,15 @@ def test_the_numbers_of_texts_are_checked_like_numbers() -> None:
 
 def test_the_policies_for_negative_grades_hold_for_texts() -> None:
     for policy in ("zero", "unjudged"):
-        found = sm.evaluate(
+        result = sm.evaluate(
             LISTS,
             WORDS,
             ["dcg@10", "judged@2"],
             grades={"good": 2, "bad": -1},
             negative_grades=policy,
         )
-        assert found["dcg@10"] == pytest.approx(3 / math.log2(3), abs=1e-12)
-        assert found["judged@2"] == {"zero": 1.0, "unjudged": 0.5}[policy]
+        assert result["dcg@10"] == pytest.approx(3 / math.log2(3), abs=1e-12)
+        assert result["judged@2"] == {"zero": 1.0, "unjudged": 0.5}[policy]
 
 
 @pytest.mark.parametrize("check", [True, False])
@@ -86,8 +86,8 @@ def test_a_text_stands_for_a_finite_number(check: bool) -> None:
 
 def test_grades_that_stand_in_the_rankings_may_be_texts() -> None:
     rows = LISTS | {"grade": ["bad", "good"]}
-    found = sm.evaluate(rows, None, ["dcg@10"], grades={"good": 2, "bad": 0})
-    assert found["dcg@10"] == pytest.approx(3 / math.log2(3), abs=1e-12)
+    result = sm.evaluate(rows, None, ["dcg@10"], grades={"good": 2, "bad": 0})
+    assert result["dcg@10"] == pytest.approx(3 / math.log2(3), abs=1e-12)
     with pytest.raises(sm.InputError, match="grade is negative in 1 row"):
         sm.evaluate(rows, None, ["dcg@10"], grades={"good": 2, "bad": -2})
     with pytest.raises(sm.InputError, match="has no number in grades in 1 row"):
@@ -110,15 +110,15 @@ def test_grades_that_stand_in_the_rankings_may_be_texts() -> None:
 def test_texts_of_grades_may_hold_anything() -> None:
     odd = {"{x}": 3.0, "it's": 0.5, "-- {number}": 0.0}
     labels = {"query_id": ["q"] * 3, "item_id": ["a", "b", "c"], "grade": list(odd)}
-    found = sm.evaluate(LISTS, labels, ["cg@10"], grades=odd)
-    assert found["cg@10"] == 3.5
+    result = sm.evaluate(LISTS, labels, ["cg@10"], grades=odd)
+    assert result["cg@10"] == 3.5
 
 
 @pytest.mark.parametrize("name", OTHERS)
 def test_other_databases_check_the_numbers_of_texts_too(name: str, servers: Servers) -> None:
-    for grade, told in ((-1, "grade is negative"), (2000, "grade is too large for gain=exp")):
+    for grade, message in ((-1, "grade is negative"), (2000, "grade is too large for gain=exp")):
         grades, engine = {"good": 2, "bad": grade}, servers.open(name)
-        with pytest.raises(sm.InputError, match=told):
+        with pytest.raises(sm.InputError, match=message):
             sm.evaluate(LISTS, WORDS, ["ndcg@10"], grades=grades, connection=engine)
 
 
@@ -157,10 +157,10 @@ PAIRS = (
 @pytest.mark.parametrize("name", ["duckdb", *OTHERS])
 def test_a_mean_over_queries_of_either_table(name: str, servers: Servers) -> None:
     """The pairs of an outer join, as Spark MLlib takes them."""
-    asked = ["precision@2", "recall@2", "ap", "ndcg@2", "recall(average=micro)@2", "num_q"]
-    asked += ["mrr(average_over=labels)", "mrr(average_over=rankings)", "num_ret"]
-    found = sm.evaluate(
-        *PAIRS, asked, rank="rank", preset="spark_mllib", connection=servers.open(name)
+    metrics = ["precision@2", "recall@2", "ap", "ndcg@2", "recall(average=micro)@2", "num_q"]
+    metrics += ["mrr(average_over=labels)", "mrr(average_over=rankings)", "num_ret"]
+    result = sm.evaluate(
+        *PAIRS, metrics, rank="rank", preset="spark_mllib", connection=servers.open(name)
     )
     ideal = 1 + 1 / math.log2(3)
     for text, value, queries in (
@@ -174,11 +174,11 @@ def test_a_mean_over_queries_of_either_table(name: str, servers: Servers) -> Non
         ("mrr(average_over=rankings)", 1 / 2 / 2, 2),
         ("num_ret", 4, 3),
     ):
-        assert found[text] == pytest.approx(value, abs=1e-12), text
-        measure = found.spec.measure(text)
+        assert result[text] == pytest.approx(value, abs=1e-12), text
+        measure = result.spec.measure(text)
         (row,) = (
             row
-            for row in found.to_dicts()
+            for row in result.to_dicts()
             if (row["metric"], row["k"]) == (measure.name, measure.k or 0)
         )
         assert row["n_queries"] == queries, text
@@ -197,12 +197,12 @@ def test_all_plans_count_queries_of_either_table() -> None:
 
 def test_empty_lists_count_as_far_as_they_can_be_told() -> None:
     lists = {"query_id": ["both", "labelled"], "items": [["x", "a", "b"], []]}
-    asked = {"item": "items", "label_columns": {"item": "item_id"}, "preset": "spark_mllib"}
-    found = sm.evaluate(lists, PAIRS[1], "ap", **asked)
-    assert found["ap"] == pytest.approx(1 / 2 / 2 / 2, abs=1e-12)
+    options = {"item": "items", "label_columns": {"item": "item_id"}, "preset": "spark_mllib"}
+    result = sm.evaluate(lists, PAIRS[1], "ap", **options)
+    assert result["ap"] == pytest.approx(1 / 2 / 2 / 2, abs=1e-12)
     lists = {"query_id": ["both", "neither"], "items": [["x", "a", "b"], []]}
     with pytest.raises(sm.InputError, match="cannot be told from missing lists: 1"):
-        sm.evaluate(lists, PAIRS[1], "ap", **asked)
+        sm.evaluate(lists, PAIRS[1], "ap", **options)
 
 
 # -- estimates from the labels of what is shown ---------------------------------------------
@@ -233,8 +233,8 @@ def test_what_needs_labels_of_items_not_shown_is_not_estimated() -> None:
     assert "dcg@10" in message.partition("estimate other metrics")[2]
     assert "--complete-labels" in message
     assert sampled(*WITHIN).notes == ()
-    found = sampled("recall@2", "ndcg@2", complete=True)
-    assert found.table["value"].to_pylist() == pytest.approx(
+    result = sampled("recall@2", "ndcg@2", complete=True)
+    assert result.table["value"].to_pylist() == pytest.approx(
         [1.0, (1 + 1 / math.log2(3)) / 2], abs=1e-12
     )
 
@@ -257,17 +257,17 @@ NOWHERE = "no labelled item appears in any list: none of 2 ranked items has a la
 @by_turns(1.4)
 @pytest.mark.parametrize("name", ["duckdb", *OTHERS])
 def test_ids_that_never_meet_are_told(name: str, servers: Servers) -> None:
-    asked = ["ndcg@10", "recall@5", "num_ret", "num_rel"]
+    metrics = ["ndcg@10", "recall@5", "num_ret", "num_rel"]
     hint = "which look alike: compare type, case, spaces, leading zeros"
     for ours, theirs in ((" a", "a"), ("SKU-1", "sku-1"), ("12.0", "12"), ("007", "7")):
         lists, labels = LISTS | {"item_id": [ours, "z"]}, {**WORDS, "item_id": [theirs, "y"]}
         labels["grade"] = [1, 0]
-        found = sm.evaluate(lists, labels, asked, connection=servers.open(name))
-        told = f"{NOWHERE}, like {ours!r} in the rankings and {theirs!r} in the labels, {hint}"
-        assert found.notes == (told,)
+        result = sm.evaluate(lists, labels, metrics, connection=servers.open(name))
+        note = f"{NOWHERE}, like {ours!r} in the rankings and {theirs!r} in the labels, {hint}"
+        assert result.notes == (note,)
     labels = {**WORDS, "item_id": ["x", "y"], "grade": [1, 0]}
-    found = sm.evaluate(LISTS, labels, asked, connection=servers.open(name))
-    assert found.notes == (f"{NOWHERE}, like 'a' in the rankings and 'x' in the labels",)
+    result = sm.evaluate(LISTS, labels, metrics, connection=servers.open(name))
+    assert result.notes == (f"{NOWHERE}, like 'a' in the rankings and 'x' in the labels",)
 
 
 @pytest.mark.parametrize("name", ["duckdb", *OTHERS])
@@ -281,9 +281,9 @@ def test_many_ids_that_look_alike_and_never_meet_are_refused(name: str, servers:
     with pytest.raises(sm.InputError, match="although the ids look alike") as refused:
         sm.evaluate(lists, labels, "mrr", connection=servers.open(name))
     assert "SKU-0                sku-0" in str(refused.value)
-    found = sm.evaluate(lists, labels, "mrr", connection=servers.open(name), check=False)
-    assert found["mrr"] == 0
-    assert "like 'SKU-0' in the rankings and 'sku-0' in the labels" in found.notes[0]
+    result = sm.evaluate(lists, labels, "mrr", connection=servers.open(name), check=False)
+    assert result["mrr"] == 0
+    assert "like 'SKU-0' in the rankings and 'sku-0' in the labels" in result.notes[0]
 
 
 @pytest.mark.parametrize("name", ["duckdb", *OTHERS])
@@ -298,18 +298,18 @@ def test_systems_are_told_in_whose_lists_no_labelled_item_stands(
     }
     labels = {"query_id": ["q"], "item_id": ["b"], "grade": [1]}
     at = servers.open(name)
-    found = sm.evaluate(lists, labels, ["mrr", "num_ret"], system="model", connection=at)
-    assert found.notes == (
+    result = sm.evaluate(lists, labels, ["mrr", "num_ret"], system="model", connection=at)
+    assert result.notes == (
         "1 of 3 lists belong to queries without a label, so they count in no mean",
         f"bad: {NOWHERE}",
     )
-    assert all(f"note: {note}" in repr(found) for note in found.notes)
+    assert all(f"note: {note}" in repr(result) for note in result.notes)
 
 
 def test_a_bad_list_of_known_items_is_no_news() -> None:
     labels = {"query_id": ["q"] * 2, "item_id": ["a", "z"], "grade": [0, 1]}
-    found = sm.evaluate(LISTS, labels, ["ndcg@10", "mrr"])
-    assert (found["mrr"], found.notes) == (0, ())
+    result = sm.evaluate(LISTS, labels, ["ndcg@10", "mrr"])
+    assert (result["mrr"], result.notes) == (0, ())
     # undefined values that count 1 hide nothing
     labels = {"query_id": ["q"], "item_id": ["z"], "grade": [0]}
     assert sm.evaluate(LISTS, labels, ["ndcg@10"], no_relevant="one").notes == ()
@@ -349,12 +349,12 @@ def test_notes_stand_beside_what_programs_read(tmp_path: Path) -> None:
     line = ["evaluate", "lists.csv", "labels.csv", "-m", "mrr"]
     note = "note: 1 of 2 ranked queries have no label, so they count in no mean\n"
     for output in ("json", "csv"):
-        done = sqlmetrics(*line, "-o", output, folder=tmp_path)
-        assert "note" not in done.stdout
-        assert done.stderr == note
-    done = sqlmetrics(*line, folder=tmp_path)
-    assert note in done.stdout
-    assert done.stderr == ""
+        completed = sqlmetrics(*line, "-o", output, folder=tmp_path)
+        assert "note" not in completed.stdout
+        assert completed.stderr == note
+    completed = sqlmetrics(*line, folder=tmp_path)
+    assert note in completed.stdout
+    assert completed.stderr == ""
 
 
 def test_a_run_says_what_its_input_lacks(tmp_path: Path) -> None:
@@ -384,18 +384,18 @@ def test_a_run_says_what_its_input_lacks(tmp_path: Path) -> None:
 @by_turns(1)
 @pytest.mark.parametrize("name", ["duckdb", *OTHERS])
 def test_ids_are_no_numbers_with_fractions(name: str, servers: Servers) -> None:
-    whole = {"query_id": [1, 1], "item_id": [12, 13], "grade": [1, 0]}
+    labels = {"query_id": [1, 1], "item_id": [12, 13], "grade": [1, 0]}
     lists = LISTS | {"query_id": [1, 1], "item_id": [12, 13]}
-    assert sm.evaluate(lists, whole, "mrr", connection=servers.open(name))["mrr"] == 1
+    assert sm.evaluate(lists, labels, "mrr", connection=servers.open(name))["mrr"] == 1
     for table in ("query_id", "item_id"):
-        floats = pa.table(lists | {table: [one + 0.5 for one in lists[table]]})
+        floats = pa.table(lists | {table: [number + 0.5 for number in lists[table]]})
         with pytest.raises(sm.InputError, match=f"rankings: {table} has the type DOUBLE"):
-            sm.evaluate(floats, whole, "mrr", connection=servers.open(name))
-    floats = pa.table(whole | {"item_id": [12.0, 13.0]})
+            sm.evaluate(floats, labels, "mrr", connection=servers.open(name))
+    floats = pa.table(labels | {"item_id": [12.0, 13.0]})
     if name == "duckdb":  # as pandas keeps whole numbers beside a NaN
-        found = sm.evaluate(lists, floats, "mrr")
-        assert found["mrr"] == 1
-        assert "labels: item_id has only whole numbers as floats" in repr(found)
+        result = sm.evaluate(lists, floats, "mrr")
+        assert result["mrr"] == 1
+        assert "labels: item_id has only whole numbers as floats" in repr(result)
         return
     with pytest.raises(sm.InputError, match="labels: item_id has the type DOUBLE, but ids are"):
         sm.evaluate(lists, floats, "mrr", connection=servers.open(name))
@@ -431,10 +431,10 @@ def test_whole_numbers_never_tie_in_silence(name: str, servers: Servers) -> None
             with pytest.raises(sm.InputError, match=f"(?s){CLOSE}.*score_precision=exact"):
                 sm.evaluate(lists, ONE, "mrr", connection=at)
             at = servers.open(name)
-            found = sm.evaluate(lists, ONE, "mrr", connection=at, score_precision="exact")
+            result = sm.evaluate(lists, ONE, "mrr", connection=at, score_precision="exact")
         else:
-            found = sm.evaluate(lists, ONE, "mrr", connection=at)
-        assert found["mrr"] == wanted
+            result = sm.evaluate(lists, ONE, "mrr", connection=at)
+        assert result["mrr"] == wanted
 
 
 @by_turns(1)
@@ -463,8 +463,8 @@ def test_scores_of_many_digits_never_tie_in_silence(tmp_path: Path) -> None:
     with duckdb.connect() as at, pytest.raises(sm.InputError, match=CLOSE):
         sm.evaluate(huge, ONE, "mrr", connection=at)
     with duckdb.connect() as at:
-        found = sm.evaluate(huge, ONE, "mrr", connection=at, score_precision="exact")
-        assert found["mrr"] == 1
+        result = sm.evaluate(huge, ONE, "mrr", connection=at, score_precision="exact")
+        assert result["mrr"] == 1
     (tmp_path / "lists.csv").write_text(f"query_id,item_id,score\nq,b,{BIG + 1}\nq,a,{BIG}\n")
     for options in ({}, {"duplicate_rankings": "best_score"}):
         with pytest.raises(sm.InputError, match=CLOSE):
@@ -498,15 +498,15 @@ def test_exact_scores_are_numbers_of_one_type(tmp_path: Path) -> None:
     exact = {"score_precision": "exact"}
     path = tmp_path / "lists.csv"
     path.write_text(f"query_id,item_id,score\nq,b,{BIG + 1}\nq,a,{BIG}\n")
-    for at, what in (
+    for at, message in (
         (None, r"(?s)score is a text.*-> cast it in sql"),
         (sqlite3.connect(":memory:"), "the type VARCHAR"),
     ):
-        with pytest.raises(sm.InputError, match=what):
+        with pytest.raises(sm.InputError, match=message):
             sm.evaluate(str(path), ONE, "mrr", connection=at, **exact)
-    given = {"labels": {"data": pa.table(ONE)}, "metrics": ["mrr"], "conventions": exact}
+    options = {"labels": {"data": pa.table(ONE)}, "metrics": ["mrr"], "conventions": exact}
     with pytest.raises(sm.InputError, match="compares numbers, not texts"):
-        sm.validate(Spec(rankings={"file": str(path)}, **given))
+        sm.validate(Spec(rankings={"file": str(path)}, **options))
     cast = f"select * replace (cast(score as bigint) as score) from '{path}'"
     assert sm.evaluate(cast, ONE, "mrr", **exact)["mrr"] == 1
     near = [Decimal("1.00000000000000000002"), Decimal("1.00000000000000000001")]
@@ -533,12 +533,12 @@ def test_lower_precision_that_was_asked_for_is_given() -> None:
 @by_turns(0.6)
 def test_numbers_whose_sums_overflow_are_refused() -> None:
     large = {"query_id": ["q"] * 2, "item_id": ["a", "b"], "grade": [1.7e308, 1.0]}
-    for asked in ("ndcg@3", "cg@3"):
+    for metric in ("ndcg@3", "cg@3"):
         with pytest.raises(sm.InputError, match="grade is beyond 1e100 in 1 row"):
-            sm.evaluate(LISTS, large, asked, gain="linear")
-    found = sm.evaluate(LISTS, large | {"grade": [1e100, 1.0]}, "dcg@3", gain="linear")
-    assert found["dcg@3"] == pytest.approx(1e100, rel=1e-12)
-    assert math.isfinite(found.to_dicts()[0]["sum_sq"])
+            sm.evaluate(LISTS, large, metric, gain="linear")
+    result = sm.evaluate(LISTS, large | {"grade": [1e100, 1.0]}, "dcg@3", gain="linear")
+    assert result["dcg@3"] == pytest.approx(1e100, rel=1e-12)
+    assert math.isfinite(result.to_dicts()[0]["sum_sq"])
     with pytest.raises(sm.InputError, match="weight is beyond 1e100 in 2 rows"):
         sm.evaluate(LISTS | {"weight": [1e200] * 2}, ONE, "mrr", weight="weight")
     with pytest.raises(sm.SpecError, match=r"finite, at most 1e100, given {1: 1e\+200}"):
@@ -558,13 +558,13 @@ def test_vectors_keep_their_direction_or_are_refused() -> None:
     for size, refused in ((1e300, True), (1e-200, True), (5e-324, True), (1e90, False)):
         vectors = [[size, size], [size, -size]]
         items = {"item_id": ["a", "b"], "vector": vectors}
-        asked = {"metrics": ["ils(similarity=vector)@2"], "items": pa.table(items)}
+        options = {"metrics": ["ils(similarity=vector)@2"], "items": pa.table(items)}
         if refused:
             with pytest.raises(sm.InputError, match="vector has numbers beyond 1e100, or none"):
-                sm.evaluate(LISTS, ONE | {"item_id": ["a"]}, **asked)
+                sm.evaluate(LISTS, ONE | {"item_id": ["a"]}, **options)
         else:
-            found = sm.evaluate(LISTS, ONE | {"item_id": ["a"]}, **asked)
-            assert found["ils(similarity=vector)@2"] == pytest.approx(0, abs=1e-12)
+            result = sm.evaluate(LISTS, ONE | {"item_id": ["a"]}, **options)
+            assert result["ils(similarity=vector)@2"] == pytest.approx(0, abs=1e-12)
 
 
 # -- what was asked -------------------------------------------------------------------------
@@ -579,13 +579,13 @@ def test_a_baseline_is_a_system_whether_or_not_a_metric_compares() -> None:
 
 
 def test_wrong_arguments_are_named_with_the_nearest() -> None:
-    for given, nearest in (
+    for argument, nearest in (
         ("item_col", "item"),
         ("queriess", "queries"),
         ("label_column", "label_columns"),
     ):
-        with pytest.raises(sm.SpecError, match=f"{given!r}; did you mean {nearest!r}"):
-            sm.evaluate(LISTS, ONE, "mrr", **{given: "x"})
+        with pytest.raises(sm.SpecError, match=f"{argument!r}; did you mean {nearest!r}"):
+            sm.evaluate(LISTS, ONE, "mrr", **{argument: "x"})
     with pytest.raises(sm.SpecError, match="unknown option 'gian'; did you mean 'gain'"):
         sm.evaluate(LISTS, ONE, "mrr", gian="linear")
     with pytest.raises(sm.SpecError, match="arguments by themselves; give gain='linear'"):
@@ -600,7 +600,7 @@ def test_what_is_no_table_is_told_in_one_sentence() -> None:
     ids = pd.Series([1, "1"], dtype=object)
     with pytest.raises(sm.InputError, match="'item_id' has values of several types"):
         sm.evaluate(pd.DataFrame(LISTS | {"item_id": ids}), ONE, "mrr")
-    scores = (pa.array([Decimal(2), Decimal(1)], pa.decimal256(50, 2)),)
-    for one, at in product(scores, ("duckdb://", "sqlite://")):
+    score_columns = (pa.array([Decimal(2), Decimal(1)], pa.decimal256(50, 2)),)
+    for scores, at in product(score_columns, ("duckdb://", "sqlite://")):
         with pytest.raises(sm.InputError, match=r"'score' has the type .*, which no database"):
-            sm.evaluate(pa.table(LISTS | {"score": one}), ONE, "mrr", connection=at)
+            sm.evaluate(pa.table(LISTS | {"score": scores}), ONE, "mrr", connection=at)

@@ -102,6 +102,6 @@ def test_workflows_run_the_steps_of_ci() -> None:
     steps = {*re.findall(r"^(\w+)\(\) \{", (ROOT / ".ci" / "run").read_text(), re.MULTILINE)}
     text = "".join(path.read_text() for path in (ROOT / ".github" / "workflows").glob("*.yml"))
     quoted, plain = r'SQLMETRICS_TURN="([^"]+)"', r"SQLMETRICS_TURN=(\w+)|turn: \[\"\", ([\w ]+)\]"
-    named = [*re.findall(quoted, text), *("".join(found) for found in re.findall(plain, text))]
+    named = [*re.findall(quoted, text), *("".join(groups) for groups in re.findall(plain, text))]
     assert named
     assert {step for names in named for step in names.split()} <= steps

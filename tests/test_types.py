@@ -53,14 +53,16 @@ def test_mypy_knows_arguments_and_results(tmp_path: Path) -> None:
     pytest.importorskip("mypy", reason="mypy is in the extra dev")
     (tmp_path / "right.py").write_text(RIGHT)
     (tmp_path / "wrong.py").write_text(WRONG)
-    done = subprocess.run(
+    completed = subprocess.run(
         [sys.executable, "-m", "mypy", "--strict", "right.py", "wrong.py"],
         cwd=tmp_path,
         capture_output=True,
         text=True,
         check=False,
     )
-    errors = re.findall(r"^(\w+)\.py:(\d+): error", done.stdout, re.MULTILINE)
+    errors = re.findall(r"^(\w+)\.py:(\d+): error", completed.stdout, re.MULTILINE)
     mistakes = range(2, len(WRONG.splitlines()) + 1)
-    assert errors == [("wrong", str(line)) for line in mistakes], done.stdout + done.stderr
+    assert errors == [("wrong", str(line)) for line in mistakes], (
+        completed.stdout + completed.stderr
+    )
     assert len(mistakes) == 10

@@ -65,57 +65,64 @@ class Question:
     """A query, what was found for it, and what should have been; None if nobody knows."""
 
     query: str
-    shown: list[str]
+    retrieved: list[str]
     relevant: list[str] | None
     country: str
 
 
-def questions(chance: random.Random) -> list[Question]:
+def random_questions(chance: random.Random) -> list[Question]:
     """A few; lists may be empty, as may what is relevant. The first has both."""
-    found = []
+    questions = []
     for number in range(chance.randint(2, 6)):
-        shown = chance.sample(DOCUMENTS, chance.randint(0 if number else 1, 5))
+        retrieved = chance.sample(DOCUMENTS, chance.randint(0 if number else 1, 5))
         relevant = chance.sample(DOCUMENTS, chance.randint(0 if number else 1, 4))
-        known = relevant if number == 0 or chance.random() < 0.8 else None
-        found.append(Question(f"q {number}'", shown, known, chance.choice(["de", "fr"])))
-    return found
+        references = relevant if number == 0 or chance.random() < 0.8 else None
+        questions.append(
+            Question(f"q {number}'", retrieved, references, chance.choice(["de", "fr"]))
+        )
+    return questions
 
 
-def stored(setup: TraceSetup, made: Sequence[Question], folder: Path) -> Path:
+def stored(setup: TraceSetup, questions: Sequence[Question], folder: Path) -> Path:
     """Write the traces, and the labels beside them if these are a table; the file of the former."""
-    own = setup.labels == "own"
+    has_own_labels = setup.labels == "own"
     rows = [
-        TOOLS[setup.tool](one.query, one.shown, one.relevant if own else None)
-        | ({"country": one.country} if setup.segments else {})
-        for one in made
+        TOOLS[setup.tool](
+            question.query, question.retrieved, question.relevant if has_own_labels else None
+        )
+        | ({"country": question.country} if setup.segments else {})
+        for question in questions
     ]
     labels = [
-        {"query_id": one.query, "item_id": item, "grade": 1}
-        for one in made
-        for item in one.relevant or ()
+        {"query_id": question.query, "item_id": item, "grade": 1}
+        for question in questions
+        for item in question.relevant or ()
     ]
     pd.DataFrame(labels).to_csv(folder / "labels.csv", index=False)
     return Path(exported(rows, setup.source, folder))
 
 
-def expected(made: Sequence[Question], *, segments: bool) -> dict[tuple[str, str, str], float]:
+def expected(questions: Sequence[Question], *, segments: bool) -> dict[tuple[str, str, str], float]:
     """Segment, value and metric -> the mean over the queries with something relevant."""
-    known = [one for one in made if one.relevant]
-    groups = {("all", "all"): known}
+    labelled = [question for question in questions if question.relevant]
+    groups = {("all", "all"): labelled}
     if segments:
         groups |= {
-            ("country", country): [one for one in known if one.country == country]
-            for country in {one.country for one in known}
+            ("country", country): [question for question in labelled if question.country == country]
+            for country in {question.country for question in labelled}
         }
-    found = {}
-    for (name, value), own in groups.items():
+    means = {}
+    for (name, value), group in groups.items():
         for metric, formula in METRICS.items():
             values = [
                 formula(
-                    [1.0 if item in (one.relevant or ()) else None for item in one.shown],
-                    [1.0] * len(one.relevant or ()),
+                    [
+                        1.0 if item in (question.relevant or ()) else None
+                        for item in question.retrieved
+                    ],
+                    [1.0] * len(question.relevant or ()),
                 )
-                for one in own
+                for question in group
             ]
-            found[name, value, metric] = fsum(one or 0.0 for one in values) / len(values)
-    return found
+            means[name, value, metric] = fsum(number or 0.0 for number in values) / len(values)
+    return means

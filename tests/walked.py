@@ -50,17 +50,17 @@ def printed(page: str, folder: Path) -> str:
         page: The page's text.
         folder: An empty folder.
     """
-    parts, at, said = [], 0, None
+    parts, at, output = [], 0, None
     names: dict[str, object] = {}
-    here = patch.dict(os.environ, {"COLUMNS": "80", "NO_COLOR": "1"})
-    with chdir(folder), here, duckdb.connect() as memory:
-        for found in FENCE.finditer(page):
-            language, body = found.groups()
-            if language == "text" and said is not None:
-                parts.append(page[at : found.start(2)] + _kept(body, said))
-                at, said = found.end(2), None
+    environment = patch.dict(os.environ, {"COLUMNS": "80", "NO_COLOR": "1"})
+    with chdir(folder), environment, duckdb.connect() as memory:
+        for match in FENCE.finditer(page):
+            language, body = match.groups()
+            if language == "text" and output is not None:
+                parts.append(page[at : match.start(2)] + _kept(body, output))
+                at, output = match.end(2), None
             else:
-                said = _run(language, body, names, memory)
+                output = _run(language, body, names, memory)
     return "".join([*parts, page[at:]])
 
 

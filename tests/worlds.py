@@ -112,14 +112,14 @@ class World:
     def evaluated(self, connection: duckdb.DuckDBPyConnection) -> sm.Result:
         """The world by SQL."""
         rankings, labels = (_table(rows) for rows in (self.rankings, self.labels))
-        given = {"connection": connection, **self.options}
+        options = {"connection": connection, **self.options}
         if self.items:
-            given["items"] = _table(self.items)
-        return sm.evaluate(rankings, labels, self.metrics, **given)
+            options["items"] = _table(self.items)
+        return sm.evaluate(rankings, labels, self.metrics, **options)
 
-    def having(self, **given: object) -> World:
+    def having(self, **options: object) -> World:
         """The same with more of what `sm.evaluate` is given."""
-        return replace(self, options={**self.options, **given})
+        return replace(self, options={**self.options, **options})
 
     def relevant(self, query: str, date: object, rel: float) -> int:
         """R: how many items are relevant for a query on a day."""
@@ -146,32 +146,32 @@ def proof_of(result: sm.Result, connection: duckdb.DuckDBPyConnection | None = N
 
 def by_sql(result: sm.Result) -> Numbers:
     """Every number of a result, by its group and metric."""
-    found: dict[tuple[GroupKey, Measure], Figure] = {}
+    figures: dict[tuple[GroupKey, Measure], Figure] = {}
     for row in result.per_query().to_pylist():
-        place = (*_run(row, result), "query", row["query_id"])
-        found |= {
-            (place, measure): (row[measure.column], None)
+        group = (*_run(row, result), "query", row["query_id"])
+        figures |= {
+            (group, measure): (row[measure.column], None)
             for measure in result.measures
             if not measure.metric.pooled
         }
     measures = {(measure.name, measure.k or 0): measure for measure in result.measures}
     for row in result.to_dicts():
-        place = (*_run(row, result), row["segment_name"], row["segment_value"])
+        group = (*_run(row, result), row["segment_name"], row["segment_value"])
         counts = row["n_queries"], row["n_skipped"], row["n_missing"]
-        found[place, measures[row["metric"], row["k"]]] = row["value"], counts
-    return found
+        figures[group, measures[row["metric"], row["k"]]] = row["value"], counts
+    return figures
 
 
 def by_reference(result: sm.Result, proof: Evaluation) -> Numbers:
     """Every number that a result must have, likewise."""
-    found: dict[tuple[GroupKey, Measure], Figure] = {}
+    figures: dict[tuple[GroupKey, Measure], Figure] = {}
     ranked, drops = _ranked(result.spec), result.spec.options["missing"] == "drop"
     for (date, system, query), values in proof.per_query.items():
-        place = (str(date or ""), system, "query", query)
-        if place in ranked or not drops:
+        group = (str(date or ""), system, "query", query)
+        if group in ranked or not drops:
             pairs = zip(result.measures, values, strict=True)
-            found |= {
-                (place, measure): (value, None)
+            figures |= {
+                (group, measure): (value, None)
                 for measure, value in pairs
                 if not measure.metric.pooled
             }
@@ -179,8 +179,8 @@ def by_reference(result: sm.Result, proof: Evaluation) -> Numbers:
         for measure, mean in zip(result.measures, means, strict=True):
             counts = mean.n_queries, mean.n_skipped, mean.n_missing
             if any(counts):
-                found[(str(date or ""), *rest), measure] = mean.value, counts
-    return found
+                figures[(str(date or ""), *rest), measure] = mean.value, counts
+    return figures
 
 
 def _run(row: Row, result: sm.Result) -> tuple[str, str]:
@@ -202,9 +202,9 @@ def _ranked(spec: sm.Spec) -> set[GroupKey]:
 def differences(numbers: Numbers, wanted: Numbers) -> list[str]:
     """What is not the same, or on one side only, one line each."""
     return [
-        f"{measure} at {place}: {numbers.get((place, measure))}, not {wanted.get((place, measure))}"
-        for place, measure in dict.fromkeys([*numbers, *wanted])
-        if not _agree(numbers.get((place, measure)), wanted.get((place, measure)))
+        f"{measure} at {group}: {numbers.get((group, measure))}, not {wanted.get((group, measure))}"
+        for group, measure in dict.fromkeys([*numbers, *wanted])
+        if not _agree(numbers.get((group, measure)), wanted.get((group, measure)))
     ]
 
 
@@ -261,24 +261,24 @@ def metric_texts(
     """
     lacks = {*["baseline"] * (not compares), *["labels.group"] * (not grouped)}
     metrics = [
-        one
-        for one in catalog().values()
-        if lacks.isdisjoint(one.needs) and not (weighted and one.pooled)
+        candidate
+        for candidate in catalog().values()
+        if lacks.isdisjoint(candidate.needs) and not (weighted and candidate.pooled)
     ]
     metric = draw(st.sampled_from(metrics))
     names = draw(st.lists(st.sampled_from(metric.settings), unique=True, max_size=3))
     names += [name for name in ("max_grade",) if name in metric.parameters and name not in names]
-    given = {name: draw(_setting(name, table, metric.name)) for name in names}
-    if weighted and given.get("average") not in (None, "macro", "micro"):
-        del given["average"]
-    if "ties" in given:  # the only rules that a metric can have for itself
-        given["ties"] = draw(st.sampled_from(["average", *["include"] * metric.of_set]))
-    if "discount" in metric.options and given.get("discount") != "geometric":
-        given.pop("p", None)
-    if "gain" in metric.options and not _uses_rel(given):
-        given.pop("rel", None)
+    arguments = {name: draw(_setting(name, table, metric.name)) for name in names}
+    if weighted and arguments.get("average") not in (None, "macro", "micro"):
+        del arguments["average"]
+    if "ties" in arguments:  # the only rules that a metric can have for itself
+        arguments["ties"] = draw(st.sampled_from(["average", *["include"] * metric.of_set]))
+    if "discount" in metric.options and arguments.get("discount") != "geometric":
+        arguments.pop("p", None)
+    if "gain" in metric.options and not _uses_rel(arguments):
+        arguments.pop("rel", None)
     column = [f"column='{metric.operand.partition('_')[2]}'"] if metric.operand else []
-    inside = ", ".join([*column, *(f"{name}={value}" for name, value in given.items())])
+    inside = ", ".join([*column, *(f"{name}={value}" for name, value in arguments.items())])
     return f"{metric.name}({inside})" + draw(_cutoff(metric))
 
 
@@ -293,13 +293,15 @@ def _setting(
         return st.sampled_from(["none", 1, 2, 5])
     # unjudged=error refuses most worlds; test_cases and test_bad_input have it
     names = [c.name for c in OPTIONS[name].choices if c.name != "table"]
-    choices = st.sampled_from([one for one in names if (name, one) != ("unjudged", "error")])
+    choices = st.sampled_from(
+        [choice for choice in names if (name, choice) != ("unjudged", "error")]
+    )
     return choices | (st.just(table) if table else tables()) if name == "gain" else choices
 
 
-def _uses_rel(given: Options) -> bool:
+def _uses_rel(options: Options) -> bool:
     of_relevant = ("relevant", "common_relevant", "hits", "relevant_shown")
-    return given.get("gain") == "binary" or given.get("average_over") in of_relevant
+    return options.get("gain") == "binary" or options.get("average_over") in of_relevant
 
 
 def _cutoff(metric: Metric) -> st.SearchStrategy[str]:
@@ -425,13 +427,13 @@ def _shapes(draw: st.DrawFn, options: Options) -> _Shape:
     )
     days = draw(st.sampled_from([(None,), (None,), DAYS[:1], DAYS]))
     queries = draw(st.lists(st.sampled_from(QUERIES), min_size=1, max_size=4, unique=True))
-    others = draw(st.lists(st.sampled_from(queries), unique=True))
+    extra_queries = draw(st.lists(st.sampled_from(queries), unique=True))
     return _Shape(
         options,
         tuple(systems),
         days,
         queries,
-        list(dict.fromkeys([queries[0], *others])),
+        list(dict.fromkeys([queries[0], *extra_queries])),
         labels_dated=days != (None,) and draw(st.booleans()),
         weighted=draw(st.booleans()),
         by_rank=draw(st.booleans()) and options.get("min_score", "none") == "none",
@@ -450,8 +452,8 @@ def _rankings(draw: st.DrawFn, shape: _Shape) -> list[Row]:
             for system in shape.systems:
                 least = 1 if shape.must_rank(day, system, query) else 0
                 keys = {"date": day, "system": system, "query_id": query, "weight": weight}
-                known = {key: value for key, value in keys.items() if value is not None}
-                rows += [{**known, **facts, **row} for row in draw(_list(shape, least))]
+                present_keys = {key: value for key, value in keys.items() if value is not None}
+                rows += [{**present_keys, **facts, **row} for row in draw(_list(shape, least))]
     random.Random(draw(st.integers(0, 9))).shuffle(rows)
     return rows
 
@@ -477,7 +479,7 @@ def _list(draw: st.DrawFn, shape: _Shape, least: int) -> list[Row]:
     if not shape.by_rank:
         return [{"item_id": item, "score": score} for item, score in pairs]
     tied = repeats == "best_score" and shape.option("ties") != "error"
-    ranks = [1 + place // 2 for place in range(len(pairs))] if tied else range(1, len(pairs) + 1)
+    ranks = [1 + index // 2 for index in range(len(pairs))] if tied else range(1, len(pairs) + 1)
     return [{"item_id": item, "rank": rank} for (item, _), rank in zip(pairs, ranks, strict=True)]
 
 
@@ -514,11 +516,11 @@ def _labels(draw: st.DrawFn, shape: _Shape) -> list[Row]:
     rows: list[Row] = []
     for day in shape.days if shape.labels_dated else (None,):
         date = {"date": day} if day else {}
-        others = [] if shape.needs_a_list else draw(st.sampled_from([[], ["only labelled"]]))
-        for query in [*shape.labelled, *others]:
+        unranked = [] if shape.needs_a_list else draw(st.sampled_from([[], ["only labelled"]]))
+        for query in [*shape.labelled, *unranked]:
             unique_by = None if twice else lambda label: label[:2]
-            found = draw(st.lists(graded, min_size=1, max_size=6, unique_by=unique_by))
-            for item, name, grade, revenue in found:
+            labels = draw(st.lists(graded, min_size=1, max_size=6, unique_by=unique_by))
+            for item, name, grade, revenue in labels:
                 group = {} if name is None else {"group": name}
                 ids = {"query_id": query, "item_id": item, **group}
                 rows.append({**date, **ids, "grade": grade, "revenue": revenue})
