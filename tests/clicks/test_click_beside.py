@@ -19,9 +19,11 @@ from sqlmetrics.stats.nonparametric import spearman
 START = date(2026, 1, 1)
 
 
-def rows(metric: str, values: list[float | None], k: int = 0, **more: Any) -> list[dict[str, Any]]:
+def rows(
+    metric: str, values: list[float | None], k: int = 0, **columns: Any
+) -> list[dict[str, Any]]:
     """Rows of the fact table, one a day from START."""
-    of = {"spec": "x", "system": "s", "segment_name": "all", "segment_value": "all"} | more
+    of = {"spec": "x", "system": "s", "segment_name": "all", "segment_value": "all"} | columns
     return [
         of
         | {
@@ -36,27 +38,27 @@ def rows(metric: str, values: list[float | None], k: int = 0, **more: Any) -> li
     ]
 
 
-def pair(one: list[float | None], two: list[float | None], **more: int) -> Any:
-    (found,) = offline_online(rows("ndcg", one, 10), rows("ctr", two), **more).pairs
-    return found
+def pair(offline: list[float | None], online: list[float | None], **options: int) -> Any:
+    (result,) = offline_online(rows("ndcg", offline, 10), rows("ctr", online), **options).pairs
+    return result
 
 
 # the table
 
 
 def test_both_families_stand_on_one_line() -> None:
-    found = offline_online(
+    result = offline_online(
         rows("ndcg", [0.5, 0.6], 10) + rows("mrr", [0.1, None]),
         rows("ctr", [0.2, 0.3], 5) + rows("abandonment", [0.4]),
     )
-    first, second = found.lines
+    first, second = result.lines
     assert (first.metric_date, first.system, first.segment_name) == (START, "s", "all")
     assert (first.offline, first.online) == (
         {"ndcg@10": 0.5, "mrr": 0.1},
         {"ctr@5": 0.2, "abandonment": 0.4},
     )
     assert (second.offline, second.online) == ({"ndcg@10": 0.6}, {"ctr@5": 0.3})
-    assert [(p.offline, p.online, p.n_days) for p in found.pairs] == [
+    assert [(p.offline, p.online, p.n_days) for p in result.pairs] == [
         ("ndcg@10", "ctr@5", 2),
         ("ndcg@10", "abandonment", 1),
         ("mrr", "ctr@5", 1),
@@ -69,17 +71,17 @@ def test_systems_and_segments_are_kept_apart() -> None:
     offline = rows("ndcg", [1, 2, 3]) + rows("ndcg", [3, 2, 1], **of_us)
     online = rows("ctr", [1, 2, 3]) + rows("ctr", [1, 2, 3], **of_us)
     other = rows("ctr", [1, 2, 3], system="t")
-    found = offline_online(offline, online + other, least_days=3)
-    assert [(p.system, p.segment_value, p.correlation) for p in found.pairs] == [
+    result = offline_online(offline, online + other, least_days=3)
+    assert [(p.system, p.segment_value, p.correlation) for p in result.pairs] == [
         ("s", "all", 1.0),
         ("s", "us", -1.0),
     ]
-    assert [line.cell for line in found.lines[::3]] == [
+    assert [line.cell for line in result.lines[::3]] == [
         ("s", "all", "all"),
         ("t", "all", "all"),
         ("s", "country", "us"),
     ]
-    assert found.lines[3].offline == {}
+    assert result.lines[3].offline == {}
 
 
 def test_days_may_be_texts_and_times() -> None:
@@ -109,16 +111,16 @@ WAVE = [1.0, 5.0, 2.0, 8.0, 3.0, 9.0, 4.0, 7.0, 0.0, 6.0]
 def test_the_lag_of_a_copy_is_found(lag: int) -> None:
     """The online metric on a day is what the offline one was `lag` days before."""
     after = {day + lag: value for day, value in enumerate(WAVE)}
-    found = pair([*WAVE, *[None] * 3], [after.get(day) for day in range(13)])
-    assert (found.lag, found.lagged) == (lag, 1.0)
-    assert found.lagged_days == len(WAVE) + min(lag, 0)
-    assert (found.correlation == 1.0) == (lag == 0)
+    result = pair([*WAVE, *[None] * 3], [after.get(day) for day in range(13)])
+    assert (result.lag, result.lagged) == (lag, 1.0)
+    assert result.lagged_days == len(WAVE) + min(lag, 0)
+    assert (result.correlation == 1.0) == (lag == 0)
 
 
 def test_lags_are_days_also_where_days_are_missing() -> None:
     offline = [None if day == 4 else value for day, value in enumerate(WAVE)]
-    found = pair(offline, [None, None, *WAVE])
-    assert (found.lag, found.lagged, found.lagged_days) == (2, 1.0, 9)
+    result = pair(offline, [None, None, *WAVE])
+    assert (result.lag, result.lagged, result.lagged_days) == (2, 1.0, 9)
 
 
 def test_of_equal_correlations_the_smallest_lag_counts() -> None:
@@ -143,41 +145,49 @@ def test_lags_can_be_fewer() -> None:
 @settings(max_examples=25, deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), min_size=6, max_size=14))
 def test_the_best_lag_is_the_best(values: list[tuple[int, int]]) -> None:
-    one, two = (list(map(float, side)) for side in zip(*values, strict=True))
+    offline, online = (list(map(float, side)) for side in zip(*values, strict=True))
     by_lag = {}
     for lag in range(-7, 8):
-        both = [(one[d], two[d + lag]) for d in range(len(one)) if 0 <= d + lag < len(two)]
-        rho = spearman(*zip(*both, strict=True)) if len(both) >= 5 else None
+        pairs = [
+            (offline[d], online[d + lag]) for d in range(len(offline)) if 0 <= d + lag < len(online)
+        ]
+        rho = spearman(*zip(*pairs, strict=True)) if len(pairs) >= 5 else None
         by_lag |= {} if rho is None else {lag: rho}
-    found = pair(one, two)
-    assert found.correlation == by_lag.get(0)
-    assert found.lagged == (pytest.approx(max(by_lag.values())) if by_lag else None)
+    result = pair(offline, online)
+    assert result.correlation == by_lag.get(0)
+    assert result.lagged == (pytest.approx(max(by_lag.values())) if by_lag else None)
     if by_lag:
-        assert by_lag[found.lag] == pytest.approx(max(by_lag.values()))
+        assert by_lag[result.lag] == pytest.approx(max(by_lag.values()))
 
 
 # opposite directions
 
 
 def test_days_on_which_one_rises_and_the_other_does_not() -> None:
-    found = offline_online(rows("ndcg", [1, 2, 3, 2, 2]), rows("ctr", [1, 2, 1, 1, 1]))
-    assert [(o.until.day, o.offline_change, o.online_change) for o in found.by_day] == [
+    result = offline_online(rows("ndcg", [1, 2, 3, 2, 2]), rows("ctr", [1, 2, 1, 1, 1]))
+    assert [(o.until.day, o.offline_change, o.online_change) for o in result.by_day] == [
         (3, 1.0, -1.0),
         (4, -1.0, 0.0),
     ]
-    assert found.by_day[0].since == START + timedelta(days=1)
+    assert result.by_day[0].since == START + timedelta(days=1)
 
 
 def test_days_that_are_missing_are_stepped_over() -> None:
-    (one,) = offline_online(rows("ndcg", [1, None, 3]), rows("ctr", [3, 2, 1])).by_day
-    assert (one.since.day, one.until.day, one.online_change) == (1, 3, -2.0)
+    (disagreement,) = offline_online(rows("ndcg", [1, None, 3]), rows("ctr", [3, 2, 1])).by_day
+    assert (disagreement.since.day, disagreement.until.day, disagreement.online_change) == (
+        1,
+        3,
+        -2.0,
+    )
 
 
 def test_halves() -> None:
     # 1.5 -> 4.5, the 9 in the middle is in neither; 5 -> 2
-    (one,) = offline_online(rows("ndcg", [1, 2, 9, 4, 5]), rows("ctr", [6, 4, 0, 3, 1])).by_half
-    assert (one.offline_change, one.online_change) == (3.0, -3.0)
-    assert (one.since, one.until) == (START, START + timedelta(days=4))
+    (disagreement,) = offline_online(
+        rows("ndcg", [1, 2, 9, 4, 5]), rows("ctr", [6, 4, 0, 3, 1])
+    ).by_half
+    assert (disagreement.offline_change, disagreement.online_change) == (3.0, -3.0)
+    assert (disagreement.since, disagreement.until) == (START, START + timedelta(days=4))
     assert offline_online(rows("ndcg", [1, 2]), rows("ctr", [1, 2])).by_half == ()
     assert offline_online(rows("ndcg", [1]), rows("ctr", [2])).by_half == ()
 
@@ -190,8 +200,8 @@ def test_what_is_left_of_rounding_is_no_change() -> None:
 
 
 def test_it_prints() -> None:
-    found = offline_online(rows("ndcg", [1, 2, 3, 4, 5], 10), rows("ctr", [1, 2, 3, 5, 4]))
-    text = repr(found)
+    result = offline_online(rows("ndcg", [1, 2, 3, 4, 5], 10), rows("ctr", [1, 2, 3, 5, 4]))
+    text = repr(result)
     assert text.splitlines()[:2] == [
         "day         system  segment  ndcg@10     ctr",
         "2026-01-01  s       all       1.0000  1.0000",
@@ -209,16 +219,16 @@ def test_it_prints() -> None:
 
 def test_a_long_list_is_cut() -> None:
     zigzag = [float(day % 2) for day in range(30)]
-    found = offline_online(rows("ndcg", zigzag), rows("ctr", [1 - value for value in zigzag]))
-    assert len(found.by_day) == 29
-    assert f"... {29 - SHOWN} more" in repr(found)
+    result = offline_online(rows("ndcg", zigzag), rows("ctr", [1 - value for value in zigzag]))
+    assert len(result.by_day) == 29
+    assert f"... {29 - SHOWN} more" in repr(result)
 
 
 def test_to_dicts() -> None:
-    told = offline_online(rows("ndcg", [1, 2]), rows("ctr", [2, 1])).to_dicts()
-    assert list(told) == ["lines", "pairs", "by_day", "by_half"]
-    assert told["lines"][0]["offline"] == {"ndcg": 1.0}
-    assert told["by_day"][0]["online_change"] == -1.0
+    output = offline_online(rows("ndcg", [1, 2]), rows("ctr", [2, 1])).to_dicts()
+    assert list(output) == ["lines", "pairs", "by_day", "by_half"]
+    assert output["lines"][0]["offline"] == {"ndcg": 1.0}
+    assert output["by_day"][0]["online_change"] == -1.0
 
 
 # from a log
@@ -249,11 +259,13 @@ def test_of_a_log() -> None:
         name="shop",
     )
     result = evaluate_clicks(spec)
-    found: OfflineOnline = offline_online(result.offline.to_dicts(), result.online().to_pylist())
-    assert [line.metric_date.day for line in found.lines] == [1, 2, 3, 4, 5, 6]
-    (one,) = found.pairs
-    offline = [line.offline[one.offline] for line in found.lines]
-    online = [line.online["ctr"] for line in found.lines]
+    comparison: OfflineOnline = offline_online(
+        result.offline.to_dicts(), result.online().to_pylist()
+    )
+    assert [line.metric_date.day for line in comparison.lines] == [1, 2, 3, 4, 5, 6]
+    (metric_pair,) = comparison.pairs
+    offline = [line.offline[metric_pair.offline] for line in comparison.lines]
+    online = [line.online["ctr"] for line in comparison.lines]
     assert online == [5 / 6, 4 / 6, 3 / 6, 3 / 6, 2 / 6, 1 / 6]
     assert offline == [1, 1, 1, 1, 1, 1 / 6]
-    assert one.correlation == spearman(offline, online)
+    assert metric_pair.correlation == spearman(offline, online)

@@ -26,15 +26,15 @@ pytestmark = by_turns(0.18)
 Row = dict[str, Any]
 
 
-def found(clicks: Clicks, **more: Any) -> Depth:
+def depth_of(clicks: Clicks, **options: Any) -> Depth:
     with connect() as engine, cleaned_log(clicks, engine) as log:
-        return depth(log, **more)
+        return depth(log, **options)
 
 
-def wide(rows: list[Row], **more: Any) -> Clicks:
+def wide(rows: list[Row], **options: Any) -> Clicks:
     columns = {"clicked": "clicked", "system": "system", "actions": {"purchase": "bought"}}
     table = pa.Table.from_pylist(rows, schema=SCHEMA)
-    return Clicks(log={"data": table, "columns": columns | more.pop("columns", {})}, **more)
+    return Clicks(log={"data": table, "columns": columns | options.pop("columns", {})}, **options)
 
 
 SCHEMA = pa.schema(
@@ -72,7 +72,7 @@ SMALL = "new:c... new:.c.b new:.... old:cc.. old:...c old:.c"
 
 
 def test_positions() -> None:
-    result = found(wide(log_of(SMALL)))
+    result = depth_of(wide(log_of(SMALL)))
     of = {(p.system, p.position): (p.n_shown, p.n_clicked) for p in result.positions}
     assert of["new", 1] == (3, 1)
     assert of["new", 2] == (3, 1)
@@ -85,7 +85,7 @@ def test_positions() -> None:
 
 def test_requests_end_with_a_click_or_with_any_answer() -> None:
     ends = {
-        (e.system, e.answer, e.position): (e.n_requests, e.share) for e in found(SMALL_LOG).ends
+        (e.system, e.answer, e.position): (e.n_requests, e.share) for e in depth_of(SMALL_LOG).ends
     }
     assert ends == {
         (None, "click", 1): (1, 1 / 5),
@@ -111,39 +111,39 @@ SMALL_LOG = wide(log_of(SMALL))
 def test_a_request_of_two_systems_ends_in_the_first() -> None:
     rows = log_of("old:cc")
     rows[0]["system"] = "new"
-    assert {one.system for one in found(wide(rows)).ends} == {None, "new"}
+    assert {end.system for end in depth_of(wide(rows)).ends} == {None, "new"}
 
 
 def test_a_cutoff_covers_exactly_its_share() -> None:
-    of = {(c.system, c.share): (c.k, c.covered) for c in found(SMALL_LOG).cutoffs}
+    of = {(c.system, c.share): (c.k, c.covered) for c in depth_of(SMALL_LOG).cutoffs}
     assert of[None, 0.8] == (2, 4 / 5)
     assert of[None, 0.95] == (4, 1.0)
     assert of["old", 0.8] == (4, 1.0)
-    (one,) = found(wide(log_of("a:.c")), shares=[0.5]).cutoffs
-    assert (one.system, one.k) == ("a", 2)
+    (cutoff,) = depth_of(wide(log_of("a:.c")), shares=[0.5]).cutoffs
+    assert (cutoff.system, cutoff.k) == ("a", 2)
 
 
 def test_one_system_has_no_row_of_all() -> None:
-    assert found(wide(log_of("a:.c a:c"))).systems == ("a",)
+    assert depth_of(wide(log_of("a:.c a:c"))).systems == ("a",)
     nameless = wide(log_of("a:.c"), columns={"system": None})
-    assert found(nameless, title="shop").systems == ("shop",)
+    assert depth_of(nameless, title="shop").systems == ("shop",)
 
 
 def test_without_a_click_there_is_no_cutoff() -> None:
-    result = found(wide(log_of("a:...")))
+    result = depth_of(wide(log_of("a:...")))
     assert (result.ends, result.cutoffs) == ((), ())
     assert "requests with a click: 0" in repr(result)
-    assert repr(found(wide([]))) == "no list was shown"
+    assert repr(depth_of(wide([]))) == "no list was shown"
 
 
 @pytest.mark.parametrize("share", [0.0, 1.5, -0.1])
 def test_a_share_is_a_share(share: float) -> None:
     with pytest.raises(SpecError, match="above 0 and at most 1"):
-        found(SMALL_LOG, shares=[share])
+        depth_of(SMALL_LOG, shares=[share])
 
 
 def test_it_prints() -> None:
-    assert repr(found(wide(log_of("a:c.. a:.c.")))).splitlines() == [
+    assert repr(depth_of(wide(log_of("a:c.. a:.c.")))).splitlines() == [
         "position  shown  clicked     ctr  last click  cumulative  last answer  cumulative",
         "       1      2        1  0.5000           1       50.0%            1       50.0%",
         "       2      2        1  0.5000           1      100.0%            1      100.0%",
@@ -153,23 +153,23 @@ def test_it_prints() -> None:
         "k = 2 covers 80%: 100.0% of these requests end at this position or above",
         "k = 2 covers 95%: 100.0% of these requests end at this position or above",
     ]
-    deep = repr(found(wide(log_of("a:c" + "." * 99))))
+    deep = repr(depth_of(wide(log_of("a:c" + "." * 99))))
     assert f"... {100 - LONGEST} more, down to position 100" in deep
 
 
 def test_to_dicts() -> None:
-    told = found(wide(log_of("a:c a:."))).to_dicts()
-    assert told["positions"] == [
+    output = depth_of(wide(log_of("a:c a:."))).to_dicts()
+    assert output["positions"] == [
         {"system": "a", "position": 1, "n_shown": 2, "n_clicked": 1, "ctr": 0.5}
     ]
-    assert told["ends"][0] == {
+    assert output["ends"][0] == {
         "system": "a",
         "answer": "click",
         "position": 1,
         "n_requests": 1,
         "share": 1.0,
     }
-    assert told["cutoffs"][0] == {"system": "a", "share": 0.8, "k": 1, "covered": 1.0}
+    assert output["cutoffs"][0] == {"system": "a", "share": 0.8, "k": 1, "covered": 1.0}
 
 
 WORDS = st.lists(st.text("..cb", min_size=1, max_size=6), min_size=1, max_size=12)
@@ -180,12 +180,12 @@ WORDS = st.lists(st.text("..cb", min_size=1, max_size=6), min_size=1, max_size=1
 def test_it_is_what_plain_python_counts(new: list[str], old: list[str]) -> None:
     words = [f"new:{word}" for word in new] + [f"old:{word}" for word in old]
     rows = log_of(" ".join(words))
-    result = found(wide(rows))
-    shown = Counter((row["system"], row["position"]) for row in rows)
+    result = depth_of(wide(rows))
+    impressions = Counter((row["system"], row["position"]) for row in rows)
     clicked = Counter((row["system"], row["position"]) for row in rows if row["clicked"])
     mine = {(p.system, p.position): (p.n_shown, p.n_clicked) for p in result.positions}
     assert {of: n for of, n in mine.items() if of[0]} == {
-        of: (n, clicked[of]) for of, n in shown.items()
+        of: (n, clicked[of]) for of, n in impressions.items()
     }
     last = sorted(word.rindex("c") + 1 for word in [*new, *old] if "c" in word)
     assert {c.share: c.k for c in result.cutoffs if c.system is None} == (
@@ -199,17 +199,17 @@ def test_it_is_what_plain_python_counts(new: list[str], old: list[str]) -> None:
 
 def smallest(last: list[int], share: float) -> int:
     """The smallest k at or above which so many of the last clicks stand."""
-    return min(k for k in last if sum(one <= k for one in last) / len(last) >= share)
+    return min(k for k in last if sum(position <= k for position in last) / len(last) >= share)
 
 
 @pytest.fixture(scope="module")
 def bandit(shared: Path) -> dict[str, list[Row]]:
     """Policy -> its rows as they are in the file."""
-    told = {}
+    policies = {}
     for policy in ("random", "bts"):
         with (shared / "clicks" / f"open_bandit_{policy}.csv").open(encoding="utf-8") as file:
-            told[policy] = list(csv.DictReader(file))
-    return told
+            policies[policy] = list(csv.DictReader(file))
+    return policies
 
 
 def union(shared: Path) -> str:
@@ -232,13 +232,13 @@ BANDIT = {
 
 
 def test_open_bandit_is_counted_as_in_its_files(bandit: Any, shared: Path) -> None:
-    result = found(Clicks(log={"sql": union(shared), "columns": BANDIT}))
+    result = depth_of(Clicks(log={"sql": union(shared), "columns": BANDIT}))
     for policy, rows in bandit.items():
         mine = {p.position: p for p in result.positions if p.system == policy}
         for position in (1, 2, 3):
-            there = [int(row["click"]) for row in rows if row["position"] == str(position)]
-            assert (mine[position].n_shown, mine[position].n_clicked) == (len(there), sum(there))
-            assert mine[position].ctr == sum(there) / len(there)
+            clicks = [int(row["click"]) for row in rows if row["position"] == str(position)]
+            assert (mine[position].n_shown, mine[position].n_clicked) == (len(clicks), sum(clicks))
+            assert mine[position].ctr == sum(clicks) / len(clicks)
     assert sum(p.n_clicked for p in result.positions if p.system is None) == 80
 
 
@@ -249,12 +249,12 @@ def test_a_row_without_a_request_is_one_by_itself() -> None:
         for i in range(60)
     ]
     log = wide(rows, columns={"request": None})
-    with connect() as engine, cleaned_log(log, engine) as there:
-        counts = there.counts()
-        result = depth(there)
+    with connect() as engine, cleaned_log(log, engine) as cleaned:
+        counts = cleaned.counts()
+        result = depth(cleaned)
     assert counts == {("impressions", None): 60, ("click", None): 20, ("purchase", None): 30}
-    (one,) = result.positions
-    assert (one.position, one.n_shown, one.n_clicked) == (2, 60, 20)
+    (position,) = result.positions
+    assert (position.position, position.n_shown, position.n_clicked) == (2, 60, 20)
     assert {e.answer: e.n_requests for e in result.ends} == {"click": 20, "any": 40}
 
 

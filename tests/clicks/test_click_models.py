@@ -43,7 +43,7 @@ def sessions() -> list[Session]:
     ]
 
 
-def clicks_of(given: Sequence[Session]) -> Clicks:
+def clicks_of(log_sessions: Sequence[Session]) -> Clicks:
     """The same as a wide log; what is held out was shown on the second day."""
     rows = [
         {
@@ -54,25 +54,27 @@ def clicks_of(given: Sequence[Session]) -> Clicks:
             "clicked": int(clicked),
             "time": datetime(2026, 1, 1) + timedelta(part == "held"),
         }
-        for number, (query, part, items) in enumerate(given)
+        for number, (query, part, items) in enumerate(log_sessions)
         for position, (item, clicked) in enumerate(items, 1)
     ]
     columns = {"clicked": "clicked", "query": "query", "time": "time"}
     return Clicks(log={"data": pa.Table.from_pylist(rows), "columns": columns})
 
 
-def found(clicks: Clicks, **more: Any) -> Any:
+def fits_of(clicks: Clicks, **options: Any) -> Any:
     with connect() as engine, cleaned_log(clicks, engine) as cleaned:
-        return click_models(cleaned, **more)
+        return click_models(cleaned, **options)
 
 
 class Reference:
     """The models in plain Python: chances by walking down a list, click by click."""
 
-    def __init__(self, given: Sequence[Session], curve: PropensityCurve, prior: Prior) -> None:
+    def __init__(
+        self, log_sessions: Sequence[Session], curve: PropensityCurve, prior: Prior
+    ) -> None:
         self.curve, self.prior = curve, prior
         self.counts: dict[Any, list[float]] = defaultdict(lambda: [0.0, 0.0])
-        for query, part, items in given:
+        for query, part, items in log_sessions:
             if part == "learned":
                 self._learn(query, items)
 
@@ -90,21 +92,21 @@ class Reference:
             if clicked:
                 self._count("satisfied", (query, item), position == last, 1)
 
-    def _count(self, what: str, of: Any, done: float, shown: float) -> None:
-        for key in ((what, of), what):
-            self.counts[key][0] += done
-            self.counts[key][1] += shown
+    def _count(self, name: str, of: Any, successes: float, trials: float) -> None:
+        for key in ((name, of), name):
+            self.counts[key][0] += successes
+            self.counts[key][1] += trials
 
     def theta(self, position: int) -> float:
         """How often a position is looked at; below the last one as there."""
         return self.curve.at(position) or self.curve.rows[-1].propensity
 
-    def rate(self, what: str, of: Any) -> float:
+    def rate(self, name: str, of: Any) -> float:
         """What was learned of an item (or a position), with its prior; no chance is above 1."""
-        done, shown = self.counts[what]
-        mean = (done + 0.5) / (shown + 1) if self.prior.mean is None else self.prior.mean
-        done, shown = self.counts.get((what, of), (0, 0))
-        return min((done + self.prior.weight * mean) / (shown + self.prior.weight), 1 - 1e-6)
+        successes, trials = self.counts[name]
+        mean = (successes + 0.5) / (trials + 1) if self.prior.mean is None else self.prior.mean
+        successes, trials = self.counts.get((name, of), (0, 0))
+        return min((successes + self.prior.weight * mean) / (trials + self.prior.weight), 1 - 1e-6)
 
     def chances(self, model: str, query: str, items: Any) -> Iterator[tuple[float, float]]:
         """Of a click at each position: whatever was clicked above, and after that."""
@@ -125,10 +127,10 @@ class Reference:
                 any_way *= 1 - a * s
                 after = 1 - s if clicked else after * (1 - a) / (1 - a * after)
 
-    def fit(self, model: str, given: Sequence[Session]) -> tuple[float, list[float]]:
+    def fit(self, model: str, log_sessions: Sequence[Session]) -> tuple[float, list[float]]:
         """Log-likelihood, and perplexity by position."""
         likelihood, bits = [], defaultdict(list)
-        for query, part, items in given:
+        for query, part, items in log_sessions:
             if part != "held":
                 continue
             chances = self.chances(model, query, items)
@@ -146,37 +148,39 @@ CURVE = PropensityCurve.given({1: 1.0, 2: 0.6, 3: 0.45, 4: 0.3})
 
 @pytest.mark.parametrize("prior", [HALF, Prior()])
 def test_plain_python_says_the_same(prior: Prior) -> None:
-    fits = found(clicks_of(sessions()), curve=CURVE, prior=prior)
+    fits = fits_of(clicks_of(sessions()), curve=CURVE, prior=prior)
     check(fits, sessions(), CURVE, prior)
 
 
-def check(fits: ModelFits, given: list[Session], curve: PropensityCurve, prior: Prior) -> None:
-    reference = Reference(given, curve, prior)
-    assert {one.model for one in fits.fits} == {
+def check(
+    fits: ModelFits, log_sessions: list[Session], curve: PropensityCurve, prior: Prior
+) -> None:
+    reference = Reference(log_sessions, curve, prior)
+    assert {fit.model for fit in fits.fits} == {
         *("position_based", "sdbn", "cascade", "ctr", "position_ctr")
     }
-    for one in fits.fits:
-        likelihood, perplexity = reference.fit(one.model, given)
-        assert one.log_likelihood == pytest.approx(likelihood, rel=1e-9), one.model
-        assert [k.perplexity for k in one.by_position] == pytest.approx(perplexity, rel=1e-9)
-        assert one.perplexity == pytest.approx(sum(perplexity) / len(perplexity), rel=1e-9)
-    assert list(fits.fits) == sorted(fits.fits, key=lambda one: one.perplexity)
+    for fit in fits.fits:
+        likelihood, perplexity = reference.fit(fit.model, log_sessions)
+        assert fit.log_likelihood == pytest.approx(likelihood, rel=1e-9), fit.model
+        assert [k.perplexity for k in fit.by_position] == pytest.approx(perplexity, rel=1e-9)
+        assert fit.perplexity == pytest.approx(sum(perplexity) / len(perplexity), rel=1e-9)
+    assert list(fits.fits) == sorted(fits.fits, key=lambda fit: fit.perplexity)
 
 
 @by_turns(3)
 @pytest.mark.parametrize("cascade", [0.0, 0.5])
 def test_plain_python_says_the_same_of_a_larger_log(cascade: float) -> None:
     theta = [1 / position for position in range(1, 11)]
-    made = simulated_log(5, 20_000, theta, cascade=cascade)
+    simulated = simulated_log(5, 20_000, theta, cascade=cascade)
     roles = ("request", "query", "item", "position", "clicked", "time")
-    clicks = Clicks(log={"data": made.log, "columns": {role: role for role in roles}})
+    clicks = Clicks(log={"data": simulated.log, "columns": {role: role for role in roles}})
     lists: dict[int, Session] = {}
-    for row in made.log.to_pylist():
+    for row in simulated.log.to_pylist():
         part = "held" if row["time"] >= datetime(2026, 1, 13) else "learned"
         of = lists.setdefault(row["request"], (row["query"], part, []))
         of[2].append((row["item"], row["clicked"] == 1))
-    curve = PropensityCurve.given(made.propensities)
-    check(found(clicks, curve=curve), list(lists.values()), curve, Prior())
+    curve = PropensityCurve.given(simulated.propensities)
+    check(fits_of(clicks, curve=curve), list(lists.values()), curve, Prior())
 
 
 def test_clickmodels_says_the_same_of_sdbn() -> None:
@@ -184,9 +188,9 @@ def test_clickmodels_says_the_same_of_sdbn() -> None:
 
     Its perplexity is that after the clicks above.
     """
-    sdbn = found(clicks_of(sessions()), prior=HALF)["sdbn"]
+    sdbn = fits_of(clicks_of(sessions()), prior=HALF)["sdbn"]
     assert sdbn.log_likelihood == pytest.approx(-0.4558469316484682, rel=1e-9)
-    assert [exp(-one.log_likelihood) for one in sdbn.by_position] == pytest.approx(
+    assert [exp(-position.log_likelihood) for position in sdbn.by_position] == pytest.approx(
         [
             *(1.8639596365956757, 1.8792400393825315, 1.341230759999709),
             *(1.759826951910886, 1.1815899941931536),
@@ -203,18 +207,22 @@ def test_a_list_by_hand() -> None:
     A click at 1: 3/4. At 2: 2/3 x (1 - 3/4 x 1/2) = 5/12; after none at 1, 2/3.
     Cascade a: 3/4; b was never looked at, 1/2: 1/4 x 1/2 = 1/8; after none at 1, 1/2.
     """
-    given = [
+    log_sessions = [
         ("q", "learned", [("a", True), ("b", False)]),
         ("q", "learned", [("a", True), ("b", True)]),
         ("q", "held", [("a", False), ("b", True)]),
     ]
-    fits = found(clicks_of(given), prior=HALF)
+    fits = fits_of(clicks_of(log_sessions), prior=HALF)
     sdbn, cascade = fits["sdbn"], fits["cascade"]
-    assert [one.perplexity for one in sdbn.by_position] == pytest.approx([4, 12 / 5], rel=1e-9)
+    assert [position.perplexity for position in sdbn.by_position] == pytest.approx(
+        [4, 12 / 5], rel=1e-9
+    )
     assert sdbn.log_likelihood == pytest.approx((log(1 / 4) + log(2 / 3)) / 2, rel=1e-9)
-    assert [one.perplexity for one in cascade.by_position] == pytest.approx([4, 8], rel=1e-9)
+    assert [position.perplexity for position in cascade.by_position] == pytest.approx(
+        [4, 8], rel=1e-9
+    )
     assert cascade.log_likelihood == pytest.approx((log(1 / 4) + log(1 / 2)) / 2, rel=1e-9)
-    assert [one.perplexity for one in fits["position_ctr"].by_position] == [4, 2]
+    assert [position.perplexity for position in fits["position_ctr"].by_position] == [4, 2]
     assert "position_based is not among them" in repr(fits)
 
 
@@ -222,33 +230,35 @@ def test_a_list_by_hand() -> None:
 @pytest.mark.parametrize(("cascade", "best"), [(0.0, "position_based"), (1.0, "sdbn")])
 def test_the_model_that_made_the_log_fits_best(cascade: float, best: str) -> None:
     theta = [1 / position for position in range(1, 9)]
-    made = simulated_log(2, 40_000, theta, cascade=cascade, queries=50)
+    simulated = simulated_log(2, 40_000, theta, cascade=cascade, queries=50)
     roles = ("request", "query", "item", "position", "clicked", "time")
-    clicks = Clicks(log={"data": made.log, "columns": {role: role for role in roles}})
-    fits = found(clicks, curve=PropensityCurve.given(made.propensities))
+    clicks = Clicks(log={"data": simulated.log, "columns": {role: role for role in roles}})
+    fits = fits_of(clicks, curve=PropensityCurve.given(simulated.propensities))
     assert fits.best.model == best
     assert f"best: {best}: " in repr(fits)
 
 
 def test_propensities_of_the_spec_are_taken() -> None:
     clicks = clicks_of(sessions())
-    said = Clicks(
+    spec_clicks = Clicks(
         **{
             **dict(clicks),
             "propensity": {"method": "given", "given": {1: 1, 2: 0.6, 3: 0.45, 4: 0.3}},
         }
     )
-    for one, other in zip(found(said).fits, found(clicks, curve=CURVE).fits, strict=True):
-        assert one.model == other.model
-        assert one.perplexity == pytest.approx(other.perplexity, rel=1e-12)
-    assert "cannot" in found(clicks).notes[0]
+    for fit, expected in zip(
+        fits_of(spec_clicks).fits, fits_of(clicks, curve=CURVE).fits, strict=True
+    ):
+        assert fit.model == expected.model
+        assert fit.perplexity == pytest.approx(expected.perplexity, rel=1e-12)
+    assert "cannot" in fits_of(clicks).notes[0]
 
 
 def on_devices(rows: pa.Table) -> pa.Table:
     """The same, each request with a device, and some without one."""
     devices = ("phone", "desktop", None)
     requests = rows["request"].to_pylist()
-    return rows.append_column("device", pa.array([devices[one % 3] for one in requests]))
+    return rows.append_column("device", pa.array([devices[request % 3] for request in requests]))
 
 
 @by_turns(2)
@@ -256,33 +266,33 @@ def on_devices(rows: pa.Table) -> pa.Table:
 def test_a_device_is_what_its_rows_alone_say(method: str) -> None:
     theta = [1, 0.5, 0.3]
     log = on_devices(simulated_log(6, 9_000, theta, queries=4, swaps=3).log)
-    given = {"given": {1: 1, 2: 0.4, 3: 0.3}} if method == "given" else {}
+    curve_options = {"given": {1: 1, 2: 0.4, 3: 0.3}} if method == "given" else {}
     roles = ("request", "query", "item", "position", "clicked", "time")
     columns = {**{role: role for role in roles}, "segments": ["device"]}
 
-    def asked(rows: pa.Table, **more: Any) -> Clicks:
-        propensity = {"method": method, "positions": 3, "min_clicks": 1, **given, **more}
+    def device_clicks(rows: pa.Table, **options: Any) -> Clicks:
+        propensity = {"method": method, "positions": 3, "min_clicks": 1, **curve_options, **options}
         return Clicks(log={"data": rows, "columns": columns}, propensity=propensity)
 
-    fits = found(asked(log), by="device")
+    fits = fits_of(device_clicks(log), by="device")
     assert [*fits.groups] == ["", "desktop", "phone"]
-    for device, fit in fits.groups.items():
-        own = pa.compute.equal(pa.compute.fill_null(log["device"], ""), device)
-        alone = found(asked(log.filter(own)))
-        assert [one["model"] for one in alone.to_dicts()] == [one.model for one in fit.fits]
-        for one, other in zip(fit.fits, alone.fits, strict=True):
-            assert one.log_likelihood == pytest.approx(other.log_likelihood, rel=1e-9)
-            assert one.perplexity == pytest.approx(other.perplexity, rel=1e-9)
+    for device, group in fits.groups.items():
+        mask = pa.compute.equal(pa.compute.fill_null(log["device"], ""), device)
+        alone = fits_of(device_clicks(log.filter(mask)))
+        assert [fit["model"] for fit in alone.to_dicts()] == [fit.model for fit in group.fits]
+        for fit, other in zip(group.fits, alone.fits, strict=True):
+            assert fit.log_likelihood == pytest.approx(other.log_likelihood, rel=1e-9)
+            assert fit.perplexity == pytest.approx(other.perplexity, rel=1e-9)
     assert fits["phone"].fits[0].by_position
     assert {row["group"] for row in fits.to_dicts()} == {"", "desktop", "phone"}
     assert "device: (none)" in repr(fits)
     if method == "harvest":
-        by_device = asked(log, by="device")
-        again = found(by_device, by="device")
+        by_device = device_clicks(log, by="device")
+        again = fits_of(by_device, by="device")
         assert again["phone"].best.perplexity == pytest.approx(
             fits["phone"].best.perplexity, rel=1e-9
         )
-        assert "ask for each value by itself: by device" in found(by_device).notes[0]
+        assert "ask for each value by itself: by device" in fits_of(by_device).notes[0]
 
 
 def test_a_device_that_cannot_be_judged_is_a_note() -> None:
@@ -293,26 +303,26 @@ def test_a_device_that_cannot_be_judged_is_a_note() -> None:
     ]
     columns = {"request": "request", "item": "item", "clicked": "clicked", "segments": ["device"]}
     clicks = Clicks(log={"data": pa.Table.from_pylist(rows), "columns": columns})
-    fits = found(clicks, by="device")
+    fits = fits_of(clicks, by="device")
     assert [*fits.groups] == ["phone"]
     assert "tv: no click is left to learn from" in fits.notes[0]
     assert "tv: no click" in repr(fits)
     with pytest.raises(SpecError, match=r"unknown segment 'devise'; did you mean 'device'\?"):
-        found(clicks, by="devise")
+        fits_of(clicks, by="devise")
 
 
 def test_evaluation_says_what_is_held_out() -> None:
     clicks = clicks_of(sessions())
     days = {"evaluation": {"start": "2026-01-02"}}
-    rows = found(Clicks(**{**dict(clicks), **days})).to_dicts()
-    assert rows == [pytest.approx(row, rel=1e-12) for row in found(clicks).to_dicts()]
+    rows = fits_of(Clicks(**{**dict(clicks), **days})).to_dicts()
+    assert rows == [pytest.approx(row, rel=1e-12) for row in fits_of(clicks).to_dicts()]
 
 
 def test_long_lists_have_chances_too() -> None:
     """After 200 items that everybody clicks a chance is tiny, and no engine's exp gives up."""
     items = [(f"i{number}", True) for number in range(200)]
-    given = [("q", part, items) for part in ("learned", "held")]
-    cascade = found(clicks_of(given), prior=Prior(1e-9))["cascade"]
+    log_sessions = [("q", part, items) for part in ("learned", "held")]
+    cascade = fits_of(clicks_of(log_sessions), prior=Prior(1e-9))["cascade"]
     assert cascade.by_position[-1].perplexity == pytest.approx(1e6, rel=1e-9)
 
 
@@ -340,4 +350,4 @@ def test_a_log_that_cannot_tell_says_why() -> None:
         (query, part, [(item, False) for item, _ in all_]) for query, part, all_ in sessions()
     ]
     with pytest.raises(InputError, match="no click is left to learn from"):
-        found(clicks_of(unclicked))
+        fits_of(clicks_of(unclicked))

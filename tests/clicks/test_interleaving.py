@@ -35,22 +35,22 @@ CURVE = PropensityCurve.given(dict(enumerate(THETA, 1)))
 METHODS = ("team_draft", "balanced", "debiased_balanced")
 
 
-def clicks_of(log: pa.Table, rankings: pa.Table | None, method: str, **more: Any) -> Clicks:
+def clicks_of(log: pa.Table, rankings: pa.Table | None, method: str, **options: Any) -> Clicks:
     columns = {"clicked": "clicked", "user": "user_id", "team": "team"}
     lists = {"data": rankings, "columns": {"rank": "rank"}}
     source = {} if method == "team_draft" else {"rankings": lists}
     baseline = {"baseline": BASELINE} if rankings is not None else {}
     return Clicks(
         log={"data": log, "columns": columns},
-        interleaving={"method": method, **source, **baseline, **more},
+        interleaving={"method": method, **source, **baseline, **options},
     )
 
 
-def found(clicks: Clicks, engine: Any = None, **more: Any) -> Any:
+def outcome_of(clicks: Clicks, engine: Any = None, **options: Any) -> Any:
     debiased = clicks.interleaving is not None and clicks.interleaving.method == METHODS[2]
     curve = {"curve": CURVE} if debiased else {}
     with connect(engine) as opened, cleaned_log(clicks, opened) as log:
-        return interleaving_outcome(log, **(curve | more))
+        return interleaving_outcome(log, **(curve | options))
 
 
 def lists_of(table: pa.Table, order: str, *keys: str) -> dict[Any, list[dict[str, Any]]]:
@@ -61,17 +61,19 @@ def lists_of(table: pa.Table, order: str, *keys: str) -> dict[Any, list[dict[str
     return by
 
 
-def reference(made: Experiment, method: str) -> Iterator[tuple[int, float, float]]:
+def reference(planted: Experiment, method: str) -> Iterator[tuple[int, float, float]]:
     """The user of each request, and the credits of the new and the old system."""
-    ranked = lists_of(made.rankings, "rank", "request_id", "system")
-    for (request,), rows in lists_of(made.log, "position", "request_id").items():
+    ranked = lists_of(planted.rankings, "rank", "request_id", "system")
+    for (request,), rows in lists_of(planted.log, "position", "request_id").items():
         user = rows[0]["user_id"]
         clicked = [row["item_id"] for row in rows if row["clicked"]]
         if method == "team_draft":
             teams = [row["team"] for row in rows if row["clicked"]]
             yield user, teams.count(SYSTEM), teams.count(BASELINE)
             continue
-        new, old = ([row["item_id"] for row in ranked[request, one]] for one in (SYSTEM, BASELINE))
+        new, old = (
+            [row["item_id"] for row in ranked[request, system]] for system in (SYSTEM, BASELINE)
+        )
         credit = balanced_credit if method == "balanced" else debiased_credit
         yield user, *credit(new, old, clicked, len(rows))
 
@@ -79,7 +81,7 @@ def reference(made: Experiment, method: str) -> Iterator[tuple[int, float, float
 def balanced_credit(new: list, old: list, clicked: list, _: int) -> tuple[float, float]:
     if not clicked:
         return 0, 0
-    k = 1 + min(one.index(clicked[-1]) for one in (new, old) if clicked[-1] in one)
+    k = 1 + min(items.index(clicked[-1]) for items in (new, old) if clicked[-1] in items)
     return sum(item in new[:k] for item in clicked), sum(item in old[:k] for item in clicked)
 
 
@@ -103,16 +105,16 @@ def numbers(rows: list[tuple[int, float, float]]) -> dict[str, float]:
     for user, new, old in rows:
         lead = 0 if abs(new - old) < 1e-9 else 1 if new > old else -1
         wins, losses = wins + (lead > 0), losses + (lead < 0)
-        for place, value in enumerate((1, new - old, lead)):
-            by_user[user][place] += value
+        for index, value in enumerate((1, new - old, lead)):
+            by_user[user][index] += value
     n, users = len(rows), len(by_user)
-    told: dict[str, float] = {"wins": wins, "losses": losses}
-    for name, place in (("difference", 1), ("lead", 2)):
-        mean = sum(one[place] for one in by_user.values()) / n
-        squares = sum((one[place] - mean * one[0]) ** 2 for one in by_user.values())
+    summary: dict[str, float] = {"wins": wins, "losses": losses}
+    for name, index in (("difference", 1), ("lead", 2)):
+        mean = sum(sums[index] for sums in by_user.values()) / n
+        squares = sum((sums[index] - mean * sums[0]) ** 2 for sums in by_user.values())
         error = sqrt(squares * users / (users - 1)) / n
-        told |= {name: mean, f"{name}_error": error}
-    return told
+        summary |= {name: mean, f"{name}_error": error}
+    return summary
 
 
 def central(t: float, df: int) -> float:
@@ -137,9 +139,9 @@ def critical(confidence: float, df: int) -> float:
 @pytest.mark.parametrize("method", METHODS)
 def test_plain_python_says_the_same(method: str) -> None:
     kind = "team_draft" if method == "team_draft" else "balanced"
-    made = experiment(3, 300, THETA, method=kind)
-    outcome = found(clicks_of(made.log, made.rankings, method))
-    rows = list(reference(made, method))
+    planted = experiment(3, 300, THETA, method=kind)
+    outcome = outcome_of(clicks_of(planted.log, planted.rankings, method))
+    rows = list(reference(planted, method))
     wanted = numbers(rows)
     n_users = len({user for user, _, _ in rows})
     reach = critical(0.95, n_users - 1)
@@ -164,33 +166,37 @@ def test_plain_python_says_the_same(method: str) -> None:
 @pytest.mark.parametrize("method", METHODS)
 def test_a_device_is_what_its_rows_alone_say(method: str) -> None:
     kind = "team_draft" if method == "team_draft" else "balanced"
-    made = experiment(5, 240, THETA, method=kind)
-    log = made.log.append_column(
+    planted = experiment(5, 240, THETA, method=kind)
+    log = planted.log.append_column(
         "device",
-        pa.array(["phone" if one % 3 else "tv" for one in made.log["request_id"].to_pylist()]),
+        pa.array(
+            ["phone" if request % 3 else "tv" for request in planted.log["request_id"].to_pylist()]
+        ),
     )
-    given = {device: {1: 1, 2: p} for device, p in (("phone", 0.5), ("tv", 0.9))}
+    propensities = {device: {1: 1, 2: p} for device, p in (("phone", 0.5), ("tv", 0.9))}
 
-    def asked(rows: pa.Table, **propensity: Any) -> Clicks:
-        plain = clicks_of(rows, made.rankings, method)
+    def device_clicks(rows: pa.Table, **propensity: Any) -> Clicks:
+        plain = clicks_of(rows, planted.rankings, method)
         assert plain.log is not None
         columns = plain.log.columns.model_copy(update={"segments": ("device",)})
         source = plain.log.model_copy(update={"columns": columns})
-        known = {"method": "given", **propensity} if method == METHODS[2] else {}
-        return Clicks(log=source, interleaving=plain.interleaving, propensity=known)
+        propensity_options = {"method": "given", **propensity} if method == METHODS[2] else {}
+        return Clicks(log=source, interleaving=plain.interleaving, propensity=propensity_options)
 
-    outcomes = found(asked(log, given=given, by="device"), curve=None, by="device")
+    outcomes = outcome_of(
+        device_clicks(log, given=propensities, by="device"), curve=None, by="device"
+    )
     assert [*outcomes.groups] == ["phone", "tv"]
     for device, outcome in outcomes.groups.items():
         rows = log.filter(pa.compute.equal(log["device"], device))
-        alone = found(asked(rows, given=given[device]), curve=None)
+        alone = outcome_of(device_clicks(rows, given=propensities[device]), curve=None)
         assert outcome.to_dicts() == [near(row) for row in alone.to_dicts()]
         assert outcome.n_requests < 240
     assert [row["group"] for row in outcomes.to_dicts()] == ["phone", "tv"]
     assert repr(outcomes).startswith(f"device: phone\n\n{method}: new against old")
     if method == METHODS[2]:
         with pytest.raises(SpecError, match=r"set by=device .* to compute each value by itself"):
-            found(asked(log, given=given, by="device"), curve=None)
+            outcome_of(device_clicks(log, given=propensities, by="device"), curve=None)
 
 
 def near(row: dict[str, Any]) -> dict[str, Any]:
@@ -201,19 +207,24 @@ def near(row: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def small(clicked: Mapping[str, str], shown: Mapping[str, str]) -> tuple[pa.Table, pa.Table]:
+def small(clicked: Mapping[str, str], pages: Mapping[str, str]) -> tuple[pa.Table, pa.Table]:
     """Requests whose old list is abcd and whose new one is bcad; what was shown and clicked."""
     log = [
-        {"request_id": one, "item_id": item, "position": position, "clicked": item in clicked[one]}
-        for one, items in shown.items()
+        {
+            "request_id": request,
+            "item_id": item,
+            "position": position,
+            "clicked": item in clicked[request],
+        }
+        for request, items in pages.items()
         for position, item in enumerate(items, 1)
     ]
     log = [
         row | {"user_id": row["request_id"], "team": "", "clicked": +row["clicked"]} for row in log
     ]
     rankings = [
-        {"request_id": one, "system": system, "item_id": item, "rank": rank}
-        for one in shown
+        {"request_id": request, "system": system, "item_id": item, "rank": rank}
+        for request in pages
         for system, items in ((BASELINE, "abcd"), (SYSTEM, "bcad"))
         for rank, item in enumerate(items, 1)
     ]
@@ -230,15 +241,15 @@ def test_credits_by_hand() -> None:
     1 / 0.8 and 0.4 / 0.8. b: 0.6 / 0.8 and 1 / 0.8. c is at 3 of both merges: 0.4 / 0.4 and
     0.6 / 0.4. The third list is no merge.
     """
-    shown = {"r1": "abcd", "r2": "bacd", "r3": "cabd", "r4": "abcd"}
+    pages = {"r1": "abcd", "r2": "bacd", "r3": "cabd", "r4": "abcd"}
     clicked = {"r1": "bc", "r2": "a", "r3": "c", "r4": ""}
-    log, rankings = small(clicked, shown)
-    outcome = found(clicks_of(log, rankings, "balanced"))
+    log, rankings = small(clicked, pages)
+    outcome = outcome_of(clicks_of(log, rankings, "balanced"))
     assert (outcome.wins, outcome.losses, outcome.ties) == (1, 1, 1)
     assert outcome.n_left_out == 1
     assert outcome.difference.value == pytest.approx((1 - 1) / 3)
     assert (outcome.n_told, outcome.n_began) == (3, 1)
-    debiased = found(clicks_of(log, rankings, "debiased_balanced"))
+    debiased = outcome_of(clicks_of(log, rankings, "debiased_balanced"))
     gained = 1 / 0.8 - 0.6 / 0.8 + 0.6 / 0.4 - 0.4 / 0.4, 0.4 / 0.8 - 1 / 0.8
     assert debiased.difference.value == pytest.approx(sum(gained) / 3, rel=1e-12)
     assert (debiased.wins, debiased.losses) == (1, 1)
@@ -250,38 +261,40 @@ def test_credits_by_hand() -> None:
 def test_propensities_of_the_spec_are_taken() -> None:
     log, rankings = small({"r1": "b", "r2": "a"}, {"r1": "abcd", "r2": "bacd"})
     clicks = clicks_of(log, rankings, "debiased_balanced")
-    given = {"method": "given", "given": dict(enumerate(THETA, 1))}
-    said = Clicks(**{**dict(clicks), "propensity": given})
-    assert found(said, curve=None).to_dicts() == found(clicks).to_dicts()
+    propensity = {"method": "given", "given": dict(enumerate(THETA, 1))}
+    spec_clicks = Clicks(**{**dict(clicks), "propensity": propensity})
+    assert outcome_of(spec_clicks, curve=None).to_dicts() == outcome_of(clicks).to_dicts()
 
 
 @by_turns(0.3)
 def test_a_page_that_shows_half_of_both_lists_counts_what_it_shows_whole() -> None:
     """Of abcd and bcad a page of 2 shows ab: the first rank of both, whoever begins."""
     log, rankings = small({"r1": "a", "r2": "ba"}, {"r1": "ab", "r2": "ba"})
-    outcome = found(clicks_of(log, rankings, "debiased_balanced"))
+    outcome = outcome_of(clicks_of(log, rankings, "debiased_balanced"))
     assert outcome.difference.value == pytest.approx((-1 / 0.8 + 0) / 2, rel=1e-12)
 
 
 @by_turns(0.3)
 def test_an_unfair_coin_is_told() -> None:
-    shown = {f"r{number}": "abcd" for number in range(20)}
-    log, rankings = small(dict.fromkeys(shown, "b"), shown)
-    outcome = found(clicks_of(log, rankings, "balanced"))
+    pages = {f"r{number}": "abcd" for number in range(20)}
+    log, rankings = small(dict.fromkeys(pages, "b"), pages)
+    outcome = outcome_of(clicks_of(log, rankings, "balanced"))
     assert "new began in 0 of 20 requests that say who began: the coin is not fair" in repr(outcome)
 
 
 @pytest.mark.parametrize(
-    ("method", "given", "error"),
+    ("method", "options", "error"),
     [
         ("team_draft", {"baseline": "odl"}, r"unknown baseline 'odl'; did you mean 'old'\?"),
         ("balanced", {"baseline": "nwe"}, r"did you mean 'new'\?"),
     ],
 )
-def test_a_wrong_baseline_is_told(method: str, given: dict[str, str], error: str) -> None:
-    made = experiment(1, 10, THETA, method="team_draft" if method == "team_draft" else "balanced")
+def test_a_wrong_baseline_is_told(method: str, options: dict[str, str], error: str) -> None:
+    planted = experiment(
+        1, 10, THETA, method="team_draft" if method == "team_draft" else "balanced"
+    )
     with pytest.raises(SpecError, match=error):
-        found(clicks_of(made.log, made.rankings, method, **given))
+        outcome_of(clicks_of(planted.log, planted.rankings, method, **options))
 
 
 def test_what_is_no_pair_or_no_merge_is_told() -> None:
@@ -289,12 +302,12 @@ def test_what_is_no_pair_or_no_merge_is_told() -> None:
     with pytest.raises(
         InputError, match="in none of 1 requests is the shown list a balanced merge of new and old"
     ):
-        found(clicks_of(log, rankings, "balanced"))
+        outcome_of(clicks_of(log, rankings, "balanced"))
     three = pa.concat_tables(
         [rankings, pa.Table.from_pylist([rankings.to_pylist()[0] | {"system": "third"}])]
     )
     with pytest.raises(InputError, match=r"compares two systems, but .* has 3: new, old, third"):
-        found(clicks_of(log, three, "balanced"))
+        outcome_of(clicks_of(log, three, "balanced"))
     with pytest.raises(ValidationError, match="balanced needs rankings"):
         Clicks(log={"data": log}, interleaving={"method": "balanced"})
     with pytest.raises(ValidationError, match=r"needs log\.columns\.team"):
@@ -306,22 +319,22 @@ def test_every_database_says_the_same(writer: str, servers: Any) -> None:
     with servers.open(writer) as engine:
         for method in METHODS:
             kind = "team_draft" if method == "team_draft" else "balanced"
-            made = experiment(4, 200, THETA, method=kind)
-            tables = {"interleaved_log": made.log, "source_lists": made.rankings}
+            planted = experiment(4, 200, THETA, method=kind)
+            tables = {"interleaved_log": planted.log, "source_lists": planted.rankings}
             for name, rows in tables.items():
                 engine.load(name, rows)
-            clicks = clicks_of(made.log, made.rankings, method)
+            clicks = clicks_of(planted.log, planted.rankings, method)
             assert clicks.log is not None
-            own = {"relation": "interleaved_log", "columns": clicks.log.columns.model_dump()}
-            there = {"rankings": {"relation": "source_lists", "columns": {"rank": "rank"}}}
-            source = {} if method == "team_draft" else there
-            asked = {"method": method, "baseline": BASELINE, **source}
+            log_source = {"relation": "interleaved_log", "columns": clicks.log.columns.model_dump()}
+            lists_source = {"rankings": {"relation": "source_lists", "columns": {"rank": "rank"}}}
+            source = {} if method == "team_draft" else lists_source
+            options = {"method": method, "baseline": BASELINE, **source}
             try:
-                outcome = found(Clicks(log=own, interleaving=asked), engine)
+                outcome = outcome_of(Clicks(log=log_source, interleaving=options), engine)
             finally:
                 for name in tables:
                     engine.execute(f"drop table {name}")
-            wanted = found(clicks).to_dicts()[0]
+            wanted = outcome_of(clicks).to_dicts()[0]
             assert outcome.to_dicts()[0] == near(wanted)
 
 
@@ -331,12 +344,14 @@ def test_debiased_balanced_interleaving_is_unbiased(gap: float) -> None:
     """Over 200 experiments errors are as large as their standard errors, and none to one side."""
     z, covered = [], 0
     for seed in range(200):
-        made = experiment(seed, 1_000, THETA, gap=gap)
-        one = found(clicks_of(made.log, made.rankings, "debiased_balanced")).difference
-        assert one.ci_low is not None
-        assert one.ci_high is not None
-        reach = one.ci_high - one.value
-        z.append((one.value - made.truth) / reach)
-        covered += one.ci_low <= made.truth <= one.ci_high
+        planted = experiment(seed, 1_000, THETA, gap=gap)
+        difference = outcome_of(
+            clicks_of(planted.log, planted.rankings, "debiased_balanced")
+        ).difference
+        assert difference.ci_low is not None
+        assert difference.ci_high is not None
+        reach = difference.ci_high - difference.value
+        z.append((difference.value - planted.truth) / reach)
+        covered += difference.ci_low <= planted.truth <= difference.ci_high
     assert abs(fmean(z)) < 3 * 0.51 / sqrt(200)
     assert 0.91 <= covered / 200 <= 0.985

@@ -72,47 +72,51 @@ def new_lists() -> list[Row]:
 
 
 def by_list(system: str) -> dict[str, list[str]]:
-    made: dict[str, list[str]] = {}
+    lists: dict[str, list[str]] = {}
     for row in new_lists():
         if row["system"] == system:
-            made.setdefault(row["list"], []).append(row["item"])
-    return made
+            lists.setdefault(row["list"], []).append(row["item"])
+    return lists
 
 
-def clicks_of(rows: Sequence[Row], **more: Any) -> sm.clicks.Clicks:
+def clicks_of(rows: Sequence[Row], **changes: Any) -> sm.clicks.Clicks:
     lists = {"data": pa.Table.from_pylist(new_lists()), "columns": LISTS}
-    asked = {"rankings": lists, "match": "query", "metrics": METRICS[1:], "list_depth": 3}
+    counterfactual = {"rankings": lists, "match": "query", "metrics": METRICS[1:], "list_depth": 3}
     log = {"data": pa.Table.from_pylist([*rows]), "columns": COLUMNS | {"segments": ["device"]}}
-    return sm.clicks.Clicks(log=log, counterfactual=asked | {"clip": 4} | more)
+    return sm.clicks.Clicks(log=log, counterfactual=counterfactual | {"clip": 4} | changes)
 
 
-def found(rows: Sequence[Row], engine: Any = None, **more: Any) -> CounterfactualResult:
-    with sm.clicks.clean(clicks_of(rows, **more), engine) as log:
+def estimates_of(rows: Sequence[Row], engine: Any = None, **changes: Any) -> CounterfactualResult:
+    with sm.clicks.clean(clicks_of(rows, **changes), engine) as log:
         return sm.clicks.counterfactual_metrics(log, by=["device"])
 
 
 def check(rows: Sequence[Row], result: CounterfactualResult, depth: int | None) -> None:
     """The estimates of all metrics, systems and segments are the reference's."""
-    assert {one.estimator for one in result.estimates} == {*ESTIMATORS}
-    assert len(result.estimates) == 2 * 3 * 3 * len({one.segment_value for one in result.estimates})
+    assert {estimate.estimator for estimate in result.estimates} == {*ESTIMATORS}
+    assert len(result.estimates) == 2 * 3 * 3 * len(
+        {estimate.segment_value for estimate in result.estimates}
+    )
     device = {row["request"]: row["device"] for row in rows}
-    for one in result.estimates:
-        how = Options(one.estimator, 4, 0, one.metric, one.k)
-        every = whole_lists_of(rows, by_list(one.system), "query", how, depth)
-        own = [unit for name, unit in every.items() if one.segment_value in ("all", device[name])]
-        told = tuple(getattr(one, name) for name in ExpectedEstimate._fields)
-        assert told == pytest.approx(tuple(estimate_of(own, how)), rel=1e-9, abs=1e-12)
-        assert one.sample == sum(unit.parts[0].weight > 0 for unit in own)
-        assert one.n == len(own)
+    for estimate in result.estimates:
+        options = Options(estimate.estimator, 4, 0, estimate.metric, estimate.k)
+        every = whole_lists_of(rows, by_list(estimate.system), "query", options, depth)
+        units = [
+            unit for name, unit in every.items() if estimate.segment_value in ("all", device[name])
+        ]
+        actual = tuple(getattr(estimate, name) for name in ExpectedEstimate._fields)
+        assert actual == pytest.approx(tuple(estimate_of(units, options)), rel=1e-9, abs=1e-12)
+        assert estimate.sample == sum(unit.parts[0].weight > 0 for unit in units)
+        assert estimate.n == len(units)
 
 
 def check_both(seed: int, engine: Any = None) -> None:
     """Lists whose first three items were drawn, and whole ones."""
     rows = small_log(seed)
-    check(rows, found(rows, engine), 3)
-    whole = [row for row in rows if row["position"] < 4]
-    asked = {"metrics": ("mrr", "mrr@2", "hit@3"), "list_depth": None}
-    check(whole, found(whole, engine, **asked), None)
+    check(rows, estimates_of(rows, engine), 3)
+    full_lists = [row for row in rows if row["position"] < 4]
+    changes = {"metrics": ("mrr", "mrr@2", "hit@3"), "list_depth": None}
+    check(full_lists, estimates_of(full_lists, engine, **changes), None)
 
 
 @by_turns(0.8)
@@ -129,18 +133,18 @@ def test_every_database_tells_the_same(writer: str, servers: Any) -> None:
 
 def test_by_hand() -> None:
     """a, b is shown with chance 0.8, and b, a with 0.2, the new list, which is shown twice."""
-    shown = {"r1": ("ab", 0.8, "b"), "r2": ("ba", 0.2, "a")}
-    shown |= {"r3": ("ba", 0.2, ""), "r4": ("ab", 0.8, "a")}
+    requests = {"r1": ("ab", 0.8, "b"), "r2": ("ba", 0.2, "a")}
+    requests |= {"r3": ("ba", 0.2, ""), "r4": ("ab", 0.8, "a")}
     rows = [
-        {"request": name, "query": "q0", "item": item, "position": place, "user": None}
+        {"request": name, "query": "q0", "item": item, "position": position, "user": None}
         | {"clicked": int(item == clicked), "list_score": score, "device": "web"}
-        for name, (order, score, clicked) in shown.items()
-        for place, item in enumerate(order, 1)
+        for name, (order, score, clicked) in requests.items()
+        for position, item in enumerate(order, 1)
     ]
     new = pa.table({"list": ["q0"] * 2, "item": ["b", "a"], "rank": [1.0, 2.0]})
     lists = {"data": new, "columns": LISTS | {"system": None}}
-    asked = {"rankings": lists, "metrics": ["mrr", "hit@2"], "list_depth": None}
-    result = found(rows, **asked)
+    changes = {"rankings": lists, "metrics": ["mrr", "hit@2"], "list_depth": None}
+    result = estimates_of(rows, **changes)
     # r2 and r3 count for five each: reciprocal ranks of 1/2 and 0
     assert result["mrr ips"] == 5 * 0.5 / 4
     assert result["mrr clipped_ips"] == 4 * 0.5 / 4
@@ -163,12 +167,12 @@ def compare_shown(engine: Any = None) -> None:
     compared = sm.compare(spec, systems=["shown", "one"], connection=engine)
     assert len(compared) == 3 * 3
     for row in compared:
-        metric, _, more = row["metric"].partition("(estimator=")
-        name, _, k = more.partition(")@")
-        how = Options(name, 4, 0, metric, int(k))
-        units = whole_lists_of(rows, by_list("one"), "query", how, 3)
-        was = [Unit(unit.cluster, unit.parts[0].naive, 1.0, []) for unit in units.values()]
-        wanted = difference(units.values(), was)
+        metric, _, parameters = row["metric"].partition("(estimator=")
+        name, _, k = parameters.partition(")@")
+        options = Options(name, 4, 0, metric, int(k))
+        units = whole_lists_of(rows, by_list("one"), "query", options, 3)
+        baseline = [Unit(unit.cluster, unit.parts[0].naive, 1.0, []) for unit in units.values()]
+        wanted = difference(units.values(), baseline)
         near = [wanted.value, wanted.baseline]
         assert [row["value"], row["baseline_value"]] == pytest.approx(near, rel=1e-9)
         reach = (row["ci_high"] - row["ci_low"]) / 2
@@ -178,18 +182,18 @@ def compare_shown(engine: Any = None) -> None:
 
 def test_what_cannot_be_weighed_is_refused() -> None:
     rows = small_log(1)
-    for more, said in {
+    for changes, message in {
         (("metrics", ("mrr@3", "dcg@3")),): "mrr@3 weighs whole lists but dcg@3 weighs items",
         (("metrics", ("mrr",)),): "mrr needs more than the first 3 items of a list",
         (("metrics", ("dcg@3",)),): "list_depth only applies to mrr and hit; leave it out",
         (("estimators", ("dr",)),): "mrr@2 has ips, clipped_ips, snips",
     }.items():
-        with pytest.raises(ValueError, match=said):
-            clicks_of(rows, **dict(more))
+        with pytest.raises(ValueError, match=message):
+            clicks_of(rows, **dict(changes))
     with pytest.raises(InputError, match="is not a probability in 1 request:"):
-        found([*rows[4:], *({**row, "list_score": 0.0} for row in rows[:4])])
+        estimates_of([*rows[4:], *({**row, "list_score": 0.0} for row in rows[:4])])
     with pytest.raises(InputError, match="differs within 1 request:"):
-        found([{**rows[0], "list_score": 0.5}, *rows[1:]])
+        estimates_of([{**rows[0], "list_score": 0.5}, *rows[1:]])
     spec = sm.Spec(name="log", clicks=clicks_of(rows), metrics=["ctr"])
     with pytest.raises(SpecError, match="weighs whole lists but dcg@3"):
         sm.compare(spec, metrics=["mrr(estimator=ips)@3", "dcg(estimator=ips)@3"])
@@ -207,8 +211,8 @@ def coverage(seeds: range, requests: int) -> dict[str, float]:
         chance = np.random.default_rng(seed)
         p = chance.dirichlet(np.full(6, 3.0))
         attracts = dict(zip("abc", chance.uniform(0.1, 0.6, 3), strict=True))
-        drawn = chance.choice(6, requests, p=p)
-        items = np.array(orders)[drawn]
+        choices = chance.choice(6, requests, p=p)
+        items = np.array(orders)[choices]
         wants = chance.random((requests, 3)) < np.vectorize(attracts.get)(items)
         clicked = wants & (np.cumsum(wants, axis=1) == 1)
         logs.append(
@@ -218,7 +222,7 @@ def coverage(seeds: range, requests: int) -> dict[str, float]:
                     "item": items.ravel(),
                     "position": np.tile([1, 2, 3], requests),
                     "clicked": clicked.ravel().astype(int),
-                    "list_score": np.repeat(p[drawn], 3),
+                    "list_score": np.repeat(p[choices], 3),
                     "seed": [f"s{seed}"] * (3 * requests),
                     "query": ["q"] * (3 * requests),
                 }
@@ -236,13 +240,13 @@ def coverage(seeds: range, requests: int) -> dict[str, float]:
             "metrics": ["mrr"],
         },
     )
-    told: dict[str, list[bool]] = {}
+    outcomes: dict[str, list[bool]] = {}
     with sm.clicks.clean(clicks) as log:
-        for one in sm.clicks.counterfactual_metrics(log, by=["seed"]).estimates:
-            if one.segment_name == "seed":
-                covers = one.ci_low <= truth[one.segment_value] <= one.ci_high
-                told.setdefault(one.estimator, []).append(covers)
-    return {name: math.fsum(held) / len(held) for name, held in told.items()}
+        for estimate in sm.clicks.counterfactual_metrics(log, by=["seed"]).estimates:
+            if estimate.segment_name == "seed":
+                covers = estimate.ci_low <= truth[estimate.segment_value] <= estimate.ci_high
+                outcomes.setdefault(estimate.estimator, []).append(covers)
+    return {name: math.fsum(held) / len(held) for name, held in outcomes.items()}
 
 
 @by_turns(1)
