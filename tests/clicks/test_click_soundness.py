@@ -50,25 +50,25 @@ def on(clicks: Clicks, do: Callable[[CleanLog], Any]) -> Any:
 
 def test_equal_shares() -> None:
     # (60 - 50)^2 / 50 + (40 - 50)^2 / 50 = 4
-    found = mismatch({"a": 60, "b": 40})
-    assert (found.chi_square, found.df) == (4.0, 1)
-    assert found.p_value == pytest.approx(0.0455002639)
-    assert not found.is_mismatch
+    result = mismatch({"a": 60, "b": 40})
+    assert (result.chi_square, result.df) == (4.0, 1)
+    assert result.p_value == pytest.approx(0.0455002639)
+    assert not result.is_mismatch
     assert mismatch({"a": 60, "b": 40}, threshold=0.05).is_mismatch
     assert mismatch({"a": 600, "b": 400}).is_mismatch
 
 
 def test_given_shares_are_weights() -> None:
     # expected 90, 10: 25 / 90 + 25 / 10
-    found = mismatch({"a": 95, "b": 5}, {"a": 9, "b": 1})
-    assert found.chi_square == pytest.approx(25 / 90 + 25 / 10)
-    assert found.expected == {"a": 90.0, "b": 10.0}
+    result = mismatch({"a": 95, "b": 5}, {"a": 9, "b": 1})
+    assert result.chi_square == pytest.approx(25 / 90 + 25 / 10)
+    assert result.expected == {"a": 90.0, "b": 10.0}
 
 
 def test_a_system_without_anybody_is_a_mismatch() -> None:
-    found = mismatch({"a": 100}, {"a": 0.5, "b": 0.5})
-    assert (found.counts, found.chi_square) == ({"a": 100, "b": 0}, 100.0)
-    assert found.is_mismatch
+    result = mismatch({"a": 100}, {"a": 0.5, "b": 0.5})
+    assert (result.counts, result.chi_square) == ({"a": 100, "b": 0}, 100.0)
+    assert result.is_mismatch
 
 
 def test_what_is_refused() -> None:
@@ -96,7 +96,7 @@ def test_a_mismatch_prints() -> None:
 # users of a log
 
 
-def traffic(rows: list[tuple[str, str, str | None, str | None]], **more: Any) -> Clicks:
+def traffic(rows: list[tuple[str, str, str | None, str | None]], **options: Any) -> Clicks:
     """A log of rows (request, item, user, system)."""
     names = ["request_id", "item_id", "user_id", "system"]
     schema = pa.schema([(name, pa.string()) for name in names])
@@ -104,7 +104,7 @@ def traffic(rows: list[tuple[str, str, str | None, str | None]], **more: Any) ->
     table = table.append_column("position", pa.array([1] * len(rows), pa.int64()))
     table = table.append_column("clicked", pa.array([0] * len(rows), pa.int64()))
     columns = {"clicked": "clicked", "user": "user_id", "system": "system"}
-    return Clicks(log={"data": table, "columns": columns | more.pop("columns", {})}, **more)
+    return Clicks(log={"data": table, "columns": columns | options.pop("columns", {})}, **options)
 
 
 def assignment(of: Mapping[str, Sequence[str]]) -> Clicks:
@@ -122,9 +122,9 @@ CROSSING = assignment({"u1": "aab", "u2": "a", "u3": "b", "u4": "bca", "u5": "c"
 
 
 def test_users_are_counted_once_a_system() -> None:
-    found: Soundness = on(CROSSING, soundness)
-    assert found.mismatch is not None
-    assert (found.mismatch.unit, found.mismatch.counts) == ("users", {"a": 3, "b": 3, "c": 2})
+    result: Soundness = on(CROSSING, soundness)
+    assert result.mismatch is not None
+    assert (result.mismatch.unit, result.mismatch.counts) == ("users", {"a": 3, "b": 3, "c": 2})
     by_request = on(CROSSING, lambda log: soundness(log, unit="requests"))
     assert by_request.mismatch.counts == {"a": 4, "b": 3, "c": 2}
     shared = traffic([("r", "x", "u1", "a"), ("r", "y", "u2", "a"), ("s", "x", "u1", "b")])
@@ -151,18 +151,20 @@ def test_examples_are_few() -> None:
 def test_requests_count_where_there_are_no_users() -> None:
     rows = [("r1", "a", None, "x"), ("r1", "b", None, "x"), ("r2", "a", None, "y")]
     log = traffic(rows, columns={"user": None})
-    found = on(log, soundness)
-    assert (found.mismatch.unit, found.mismatch.counts) == ("requests", {"x": 1, "y": 1})
-    assert found.crossed is None
+    result = on(log, soundness)
+    assert (result.mismatch.unit, result.mismatch.counts) == ("requests", {"x": 1, "y": 1})
+    assert result.crossed is None
     with pytest.raises(SpecError, match="no column of users"):
         on(log, lambda log: soundness(log, unit="users"))
 
 
 def test_requests_without_a_result_count_too() -> None:
-    given = {"data": pa.table({"request_id": ["r1"], "item_id": ["a"], "position": [1]} | WHO)}
+    impressions = {
+        "data": pa.table({"request_id": ["r1"], "item_id": ["a"], "position": [1]} | WHO)
+    }
     who = {"user": "user_id", "system": "system"}
     clicks = Clicks(
-        impressions=given | {"columns": who},
+        impressions=impressions | {"columns": who},
         events={"data": NO_EVENTS},
         requests={
             "data": pa.table(
@@ -181,14 +183,14 @@ NO_EVENTS = NO_EVENTS.empty_table()
 
 def test_bots_do_not_count() -> None:
     log = [("r1", "a", "u", "x"), ("r2", "a", "test", "x"), ("r3", "a", "v", "y")]
-    found = on(traffic(log, cleaning={"test": "user_id = 'test'"}), soundness)
-    assert found.mismatch.counts == {"x": 1, "y": 1}
+    result = on(traffic(log, cleaning={"test": "user_id = 'test'"}), soundness)
+    assert result.mismatch.counts == {"x": 1, "y": 1}
 
 
 def test_one_system_is_nothing_to_compare() -> None:
-    found = on(assignment({"u": "a"}), soundness)
-    assert (found.mismatch, found.crossed, found.shown_vs_ranked) == (None, None, None)
-    assert "no experiment to check" in repr(found)
+    result = on(assignment({"u": "a"}), soundness)
+    assert (result.mismatch, result.crossed, result.shown_vs_ranked) == (None, None, None)
+    assert "no experiment to check" in repr(result)
     shares = {"a": 1, "b": 1}
     assert on(assignment({"u": "a"}), lambda log: soundness(log, shares=shares)).mismatch
 
@@ -197,18 +199,18 @@ def test_one_system_is_nothing_to_compare() -> None:
 @given(st.lists(st.text("abc", min_size=1, max_size=4), min_size=2, max_size=12))
 def test_users_are_those_of_plain_python(systems: list[str]) -> None:
     of = {f"u{i}": text for i, text in enumerate([*systems, "a", "b"])}
-    found = on(assignment(of), soundness)
-    assert found.mismatch.counts == {
+    result = on(assignment(of), soundness)
+    assert result.mismatch.counts == {
         system: sum(system in text for text in of.values())
         for system in sorted(set("".join(of.values())))
     }
-    assert found.crossed.n_crossed == sum(len(set(text)) > 1 for text in of.values())
+    assert result.crossed.n_crossed == sum(len(set(text)) > 1 for text in of.values())
 
 
 # what was shown beside what was ranked
 
 
-def shown(lists: Lists) -> Clicks:
+def shown_log(lists: Lists) -> Clicks:
     rows = [
         {"request_id": request, "item_id": item, "position": i, "clicked": 0}
         for request, items in lists.items()
@@ -229,7 +231,7 @@ def ranked(lists: Lists, order: str = "rank") -> dict[str, Any]:
 
 
 def compared(ranking: Lists, showing: Lists, k: int = 10, order: str = "rank") -> ListComparison:
-    return on(shown(showing), lambda log: shown_vs_ranked(log, ranked(ranking, order), k=k))
+    return on(shown_log(showing), lambda log: shown_vs_ranked(log, ranked(ranking, order), k=k))
 
 
 @pytest.mark.parametrize(
@@ -254,15 +256,17 @@ def compared(ranking: Lists, showing: Lists, k: int = 10, order: str = "rank") -
     ],
 )
 def test_reasons(k: int, cases: dict[tuple[str, str], dict[str, int]]) -> None:
-    found = compared(
+    comparison = compared(
         {"".join(lists): lists[0] for lists in cases},
         {"".join(lists): lists[1] for lists in cases},
         k,
     )
-    for reason in found.reasons:
-        told = [expected.get(reason.name, 0) for expected in cases.values()]
-        assert (reason.n_items, reason.n_requests) == (sum(told), sum(n > 0 for n in told))
-    assert found.n_differ == sum(bool(told.keys() - {"cut"}) for told in cases.values())
+    for reason in comparison.reasons:
+        counts = [expected.get(reason.name, 0) for expected in cases.values()]
+        assert (reason.n_items, reason.n_requests) == (sum(counts), sum(n > 0 for n in counts))
+    assert comparison.n_differ == sum(
+        bool(expected.keys() - {"cut"}) for expected in cases.values()
+    )
 
 
 ITEMS = st.permutations("abcdefgh").flatmap(
@@ -274,45 +278,46 @@ ITEMS = st.permutations("abcdefgh").flatmap(
 @settings(max_examples=6, deadline=None)
 @given(st.lists(st.tuples(ITEMS, ITEMS), min_size=1, max_size=8), st.integers(1, 9))
 def test_it_is_what_plain_python_says(lists: list[tuple[str, str]], k: int) -> None:
-    ranking = {f"r{i}": one for i, (one, _) in enumerate(lists)}
-    showing = {f"r{i}": two for i, (_, two) in enumerate(lists)}
-    found = compared(ranking, showing, k)
-    assert found.n_requests == len(lists)
+    ranking = {f"r{i}": ranked_items for i, (ranked_items, _) in enumerate(lists)}
+    showing = {f"r{i}": shown_items for i, (_, shown_items) in enumerate(lists)}
+    comparison = compared(ranking, showing, k)
+    assert comparison.n_requests == len(lists)
     overlaps = {r: reference.overlap([*showing[r]], [*ranking[r]], k=k) for r in ranking}
     rbos = {r: reference.rbo([*showing[r]], [*ranking[r]], k=None, p=0.9) for r in ranking}
-    assert found.overlap == pytest.approx(fmean(overlaps.values()))
-    assert found.rbo == pytest.approx(fmean(rbos.values()))
-    assert found.requests is not None
-    for row in found.requests.to_pylist():
+    assert comparison.overlap == pytest.approx(fmean(overlaps.values()))
+    assert comparison.rbo == pytest.approx(fmean(rbos.values()))
+    assert comparison.requests is not None
+    for row in comparison.requests.to_pylist():
         assert row[f"overlap_at_{k}"] == pytest.approx(overlaps[row["request_id"]])
         assert row["rbo"] == pytest.approx(rbos[row["request_id"]])
-    assert found.n_differ == sum(
-        two[: min(k, len(two))] != one[: min(k, len(two))] for one, two in lists
+    assert comparison.n_differ == sum(
+        shown_items[: min(k, len(shown_items))] != ranked_items[: min(k, len(shown_items))]
+        for ranked_items, shown_items in lists
     )
-    told = [reasons(one, two, k) for one, two in lists]
-    assert {r.name: (r.n_items, r.n_requests) for r in found.reasons} == {
-        name: (sum(one[name] for one in told), sum(one[name] > 0 for one in told))
+    counts = [reasons(ranked_items, shown_items, k) for ranked_items, shown_items in lists]
+    assert {r.name: (r.n_items, r.n_requests) for r in comparison.reasons} == {
+        name: (sum(count[name] for count in counts), sum(count[name] > 0 for count in counts))
         for name in REASONS
     }
 
 
-def reasons(one: str, two: str, k: int) -> dict[str, int]:
+def reasons(ranked_items: str, shown_items: str, k: int) -> dict[str, int]:
     """How many items of a ranked and a shown list differ, by reason."""
-    depth = min(k, len(two))
-    near = {*one[:depth], *two[:depth]} & {*one} & {*two}
-    ordered = [sorted(near, key=items.index) for items in (one, two)]
+    depth = min(k, len(shown_items))
+    near = {*ranked_items[:depth], *shown_items[:depth]} & {*ranked_items} & {*shown_items}
+    ordered = [sorted(near, key=items.index) for items in (ranked_items, shown_items)]
     return {
-        "skipped": len({*one[:depth]} - {*two}),
-        "cut": len({*one[depth:k]} - {*two}),
-        "injected": len({*two[:depth]} - {*one}),
+        "skipped": len({*ranked_items[:depth]} - {*shown_items}),
+        "cut": len({*ranked_items[depth:k]} - {*shown_items}),
+        "injected": len({*shown_items[:depth]} - {*ranked_items}),
         "turned": sum(x != y for x, y in zip(*ordered, strict=True)),
     }
 
 
 def test_requests_with_one_list_are_told() -> None:
-    found = compared({"r1": "ab", "r2": "a", "r3": "b"}, {"r1": "ab", "r4": "a"})
-    assert (found.n_requests, found.n_only_ranked, found.n_only_shown) == (1, 2, 1)
-    assert (found.overlap, found.rbo, found.n_differ) == (1.0, 1.0, 0)
+    comparison = compared({"r1": "ab", "r2": "a", "r3": "b"}, {"r1": "ab", "r4": "a"})
+    assert (comparison.n_requests, comparison.n_only_ranked, comparison.n_only_shown) == (1, 2, 1)
+    assert (comparison.overlap, comparison.rbo, comparison.n_differ) == (1.0, 1.0, 0)
     with pytest.raises(SpecError, match="no request has both lists: of 2, 1 have only a ranked"):
         compared({"r1": "ab"}, {"r4": "a"})
 
@@ -320,15 +325,17 @@ def test_requests_with_one_list_are_told() -> None:
 def test_scores_order_too_and_equal_ones_go_by_item() -> None:
     assert compared({"r": "ba"}, {"r": "ba"}, order="score").n_differ == 0
     rows = pa.table({"request_id": ["r", "r"], "item_id": ["b", "a"], "score": [1.0, 1.0]})
-    found = on(shown({"r": "ab"}), lambda log: shown_vs_ranked(log, {"data": rows}))
-    assert found.n_differ == 0
+    comparison = on(shown_log({"r": "ab"}), lambda log: shown_vs_ranked(log, {"data": rows}))
+    assert comparison.n_differ == 0
 
 
 def test_rankings_may_be_named_otherwise_and_filtered() -> None:
     rows = pa.table({"q": [7, 7, 7], "i": ["a", "b", "c"], "r": [1, 2, 1], "v": ["x", "x", "y"]})
     source = {"data": rows, "columns": {"query": "q", "item": "i", "rank": "r"}, "where": "v = 'x'"}
-    found = on(shown({"7": "ab"}), lambda log: shown_vs_ranked(log, source, per_request=False))
-    assert (found.overlap, found.n_differ, found.requests) == (1.0, 0, None)
+    comparison = on(
+        shown_log({"7": "ab"}), lambda log: shown_vs_ranked(log, source, per_request=False)
+    )
+    assert (comparison.overlap, comparison.n_differ, comparison.requests) == (1.0, 0, None)
 
 
 def test_bad_lists_are_refused() -> None:
@@ -338,14 +345,14 @@ def test_bad_lists_are_refused() -> None:
         compared({"r": "aa"}, {"r": "a"})
     rows = pa.table({"request_id": ["r", "r"], "item_id": ["a", "b"], "score": [1.0, None]})
     with pytest.raises(InputError):
-        on(shown({"r": "a"}), lambda log: shown_vs_ranked(log, {"data": rows}))
+        on(shown_log({"r": "a"}), lambda log: shown_vs_ranked(log, {"data": rows}))
 
 
 def test_likeness_prints() -> None:
-    found = compared({"r1": "abcd", "r2": "abcd"}, {"r1": "acxd", "r2": "abcd"}, 4)
-    assert repr(found).splitlines() == [
+    comparison = compared({"r1": "abcd", "r2": "abcd"}, {"r1": "acxd", "r2": "abcd"}, 4)
+    assert repr(comparison).splitlines() == [
         "shown and ranked lists: 2 requests have both",
-        f"overlap@4 0.8750, rbo {found.rbo:.4f}; requests that differ: 1 (50.0%)",
+        f"overlap@4 0.8750, rbo {comparison.rbo:.4f}; requests that differ: 1 (50.0%)",
         "",
         "reason    items  requests",
         "skipped   1      1         "
@@ -359,23 +366,23 @@ def test_likeness_prints() -> None:
 
 def test_all_together() -> None:
     lists = {"r": "ab"}
-    found = on(shown(lists), lambda log: soundness(log, ranked=ranked({"r": "ba"}), k=2))
-    assert found.mismatch is None
-    told = found.to_dicts()
-    assert told["likeness"]["n_differ"] == 1
-    assert told["likeness"]["reasons"][3] == {"name": "turned", "n_items": 2, "n_requests": 1}
-    told = on(CROSSING, soundness).to_dicts()
-    assert told["mismatch"]["is_mismatch"] is False
-    assert (told["crossed"]["share"], told["likeness"]) == (0.4, None)
+    result = on(shown_log(lists), lambda log: soundness(log, ranked=ranked({"r": "ba"}), k=2))
+    assert result.mismatch is None
+    output = result.to_dicts()
+    assert output["likeness"]["n_differ"] == 1
+    assert output["likeness"]["reasons"][3] == {"name": "turned", "n_items": 2, "n_requests": 1}
+    output = on(CROSSING, soundness).to_dicts()
+    assert output["mismatch"]["is_mismatch"] is False
+    assert (output["crossed"]["share"], output["likeness"]) == (0.4, None)
 
 
 def test_its_sql_leaves_the_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
     texts: list[str] = []
 
-    def unheard(*given: Any, **more: Any) -> Any:
+    def unheard(*args: Any, **kwargs: Any) -> Any:
         """An evaluation has a text of its own, tested elsewhere."""
         n = len(texts)
-        result = run(*given, **more)
+        result = run(*args, **kwargs)
         del texts[n:]
         return result
 
@@ -401,8 +408,8 @@ def test_its_sql_leaves_the_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_page_says_what_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
     scope: dict[str, Any] = {}
-    for code, _, said in re.findall(
+    for code, _, printed in re.findall(
         r"^```python\n(.*?)^```\n(\n```text\n(.*?)```)?", PAGE, re.DOTALL | re.MULTILINE
     ):
         exec(code, scope)
-        assert capsys.readouterr().out == said
+        assert capsys.readouterr().out == printed

@@ -47,21 +47,21 @@ SHARED = duckdb.connect()
 
 
 @contextmanager
-def cleaned(rows: Sequence[Row] | pa.Table, engine: Any = None, **more: str) -> Iterator[Any]:
+def cleaned(rows: Sequence[Row] | pa.Table, engine: Any = None, **columns: str) -> Iterator[Any]:
     """A log, cleaned."""
     data = rows if isinstance(rows, pa.Table) else pa.Table.from_pylist(list(rows))
-    log = {"data": data, "columns": COLUMNS | more}
+    log = {"data": data, "columns": COLUMNS | columns}
     with sm.clicks.clean(sm.clicks.Clicks(log=log), engine) as log:
         yield log
 
 
-def told(result: CounterfactualResult) -> dict[tuple[str, str, int, str], ExpectedEstimate]:
+def estimates_of(result: CounterfactualResult) -> dict[tuple[str, str, int, str], ExpectedEstimate]:
     """(system, metric, k, estimator) -> what the reference tells of it."""
     return {
-        (one.system, one.metric, one.k, one.estimator): ExpectedEstimate(
-            *(getattr(one, name) for name in ExpectedEstimate._fields)
+        (estimate.system, estimate.metric, estimate.k, estimate.estimator): ExpectedEstimate(
+            *(getattr(estimate, name) for name in ExpectedEstimate._fields)
         )
-        for one in result.estimates
+        for estimate in result.estimates
     }
 
 
@@ -73,28 +73,32 @@ def lists_of(seed: int, match: str, engine: Any = None) -> tuple[CounterfactualR
     """What the product says of a small log, and its new lists."""
     log = small_log(seed)
     rows = new_lists(seed, sorted({row[match] for row in log} | {"nowhere"}))
-    asked = {
+    options = {
         "rankings": {"data": pa.Table.from_pylist(rows), "columns": SCORED | {"system": "system"}},
         "match": match,
         "metrics": ESTIMATE_METRICS,
         "clip": 4,
         "prior": 2.5,
     }
-    with cleaned(log, engine) as there:
-        found = sm.clicks.counterfactual_metrics(there, asked, curve=THETA)
-    return found, rows
+    with cleaned(log, engine) as clean_log:
+        result = sm.clicks.counterfactual_metrics(clean_log, options, curve=THETA)
+    return result, rows
 
 
 def reference(seed: int, match: str, rows: Sequence[Row]) -> dict[Any, ExpectedEstimate]:
     """The same in plain Python."""
     log = small_log(seed)
     return {
-        (system, metric, int(k or 0), one): of_lists(
-            log, ordered(rows, system), match, THETA, Options(one, 4, 2.5, metric, int(k or 0))
+        (system, metric, int(k or 0), estimator): of_lists(
+            log,
+            ordered(rows, system),
+            match,
+            THETA,
+            Options(estimator, 4, 2.5, metric, int(k or 0)),
         )
         for system in ("one", "two")
         for metric, _, k in (text.partition("@") for text in ESTIMATE_METRICS)
-        for one in METRICS[metric].estimators
+        for estimator in METRICS[metric].estimators
     }
 
 
@@ -103,13 +107,13 @@ def reference(seed: int, match: str, rows: Sequence[Row]) -> dict[Any, ExpectedE
 def test_lists_are_as_the_formulas_say(seed: int, match: str) -> None:
     result, rows = lists_of(seed, match)
     wanted = reference(seed, match, rows)
-    found = told(result)
-    assert found.keys() == wanted.keys()
+    estimates = estimates_of(result)
+    assert estimates.keys() == wanted.keys()
     for key, value in wanted.items():
-        assert tuple(found[key]) == near(value), key
+        assert tuple(estimates[key]) == near(value), key
     with_list = {row["list"] for row in rows}
-    left = {row["request"] for row in small_log(seed) if row[match] not in with_list}
-    assert result.n_left_out == len(left)
+    unmatched = {row["request"] for row in small_log(seed) if row[match] not in with_list}
+    assert result.n_left_out == len(unmatched)
     assert "position 5" in result.notes[0]
 
 
@@ -123,8 +127,8 @@ def policies_of(seed: int, engine: Any = None) -> dict[str, CounterfactualResult
     table = {"data": pa.Table.from_pylist(rows), "columns": columns}
     with cleaned(bandit_log(seed), engine, **NO_REQUEST) as log:
         return {
-            name: sm.clicks.counterfactual_metrics(log, {"clip": 2, "prior": 3, **asked})
-            for name, asked in {
+            name: sm.clicks.counterfactual_metrics(log, {"clip": 2, "prior": 3, **options})
+            for name, options in {
                 "uniform": {"policy": "uniform"},
                 "eight": {"policy": "uniform", "actions": 8},
                 "table": {"policy": table},
@@ -139,24 +143,24 @@ def policies_reference(seed: int) -> dict[tuple[str, str], ExpectedEstimate]:
         "table": (lambda item, position: POLICY.get((item, position), 0.0), "abcdef"),
     }
     return {
-        (name, one): of_policy(bandit_log(seed), chance, choices, Options(one, 2, 3))  # type: ignore[arg-type]
+        (name, estimator): of_policy(bandit_log(seed), chance, choices, Options(estimator, 2, 3))  # type: ignore[arg-type]
         for name, (chance, choices) in chances.items()
-        for one in ESTIMATORS
+        for estimator in ESTIMATORS
     }
 
 
 def test_policies_are_as_the_formulas_say() -> None:
-    found = {
-        (name, one.estimator): ExpectedEstimate(
-            *(getattr(one, field) for field in ExpectedEstimate._fields)
+    estimates = {
+        (name, estimate.estimator): ExpectedEstimate(
+            *(getattr(estimate, field) for field in ExpectedEstimate._fields)
         )
         for name, result in policies_of(1).items()
-        for one in result.estimates
+        for estimate in result.estimates
     }
     wanted = policies_reference(1)
-    assert found.keys() == wanted.keys()
+    assert estimates.keys() == wanted.keys()
     for key, value in wanted.items():
-        assert tuple(found[key]) == near(value), key
+        assert tuple(estimates[key]) == near(value), key
 
 
 @by_turns(0.8)
@@ -168,43 +172,45 @@ def test_each_layout_has_propensities_of_its_own() -> None:
     log = {"data": pa.Table.from_pylist(rows), "columns": COLUMNS | {"segments": ["device"]}}
     propensity = {"method": "given", "given": curves, "by": "device"}
     lists = new_lists(5, sorted({row["query"] for row in rows}))
-    asked = {
+    options = {
         "rankings": {"data": pa.Table.from_pylist(lists), "columns": SCORED | {"system": "system"}},
         "match": "query",
         "metrics": ["dcg@3", "clicks@3"],
         "estimators": ["ips", "clipped_ips"],
     }
-    with sm.clicks.clean(sm.clicks.Clicks(log=log, propensity=propensity), SHARED) as there:
-        found = sm.clicks.counterfactual_metrics(there, asked)
+    with sm.clicks.clean(sm.clicks.Clicks(log=log, propensity=propensity), SHARED) as clean_log:
+        result = sm.clicks.counterfactual_metrics(clean_log, options)
     sums: dict[Any, list[float]] = {}
     for device, curve in curves.items():
-        own = [row for row in rows if row["device"] == device]
-        with cleaned(own, SHARED) as there:
-            part = sm.clicks.counterfactual_metrics(there, asked, curve=curve)
-        for one in part.estimates:
-            key = one.system, one.metric, one.estimator
-            assert one.value is not None
-            sums.setdefault(key, []).extend([one.value * one.n, one.n])
-    for one in found.estimates:
-        x, n, *more = sums[one.system, one.metric, one.estimator]
-        assert one.value == pytest.approx((x + more[0]) / (n + more[1]), rel=1e-9)
-    two = tuple(Propensity(1, 1.0, group=name) for name in ("app", "web"))
+        device_rows = [row for row in rows if row["device"] == device]
+        with cleaned(device_rows, SHARED) as clean_log:
+            part = sm.clicks.counterfactual_metrics(clean_log, options, curve=curve)
+        for estimate in part.estimates:
+            key = estimate.system, estimate.metric, estimate.estimator
+            assert estimate.value is not None
+            sums.setdefault(key, []).extend([estimate.value * estimate.n, estimate.n])
+    for estimate in result.estimates:
+        x, n, *web_sums = sums[estimate.system, estimate.metric, estimate.estimator]
+        assert estimate.value == pytest.approx((x + web_sums[0]) / (n + web_sums[1]), rel=1e-9)
+    layouts = tuple(Propensity(1, 1.0, group=name) for name in ("app", "web"))
     with (
-        cleaned(rows, SHARED) as there,
+        cleaned(rows, SHARED) as clean_log,
         pytest.raises(SpecError, match="differ by layout \\(app"),
     ):
-        sm.clicks.counterfactual_metrics(there, asked, curve=PropensityCurve("given", two))
+        sm.clicks.counterfactual_metrics(
+            clean_log, options, curve=PropensityCurve("given", layouts)
+        )
 
 
 def test_propensities_are_those_of_the_spec() -> None:
     rows = [row for row in small_log(1) if row["position"] < 5]
     log = {"data": pa.Table.from_pylist(rows), "columns": COLUMNS}
-    known = {"method": "given", "given": THETA}
-    clicks = sm.clicks.Clicks(log=log, propensity=known, counterfactual=BY_QUERY)
-    with sm.clicks.clean(clicks, SHARED) as there:
-        own = sm.clicks.counterfactual_metrics(there)
-        told = sm.clicks.counterfactual_metrics(there, curve=THETA)
-    assert own == told
+    propensity = {"method": "given", "given": THETA}
+    clicks = sm.clicks.Clicks(log=log, propensity=propensity, counterfactual=BY_QUERY)
+    with sm.clicks.clean(clicks, SHARED) as clean_log:
+        by_spec = sm.clicks.counterfactual_metrics(clean_log)
+        by_curve = sm.clicks.counterfactual_metrics(clean_log, curve=THETA)
+    assert by_spec == by_curve
 
 
 BANDIT = {"request": None, "query": None, "user": None, "item": "item_id", "clicked": "click"}
@@ -220,7 +226,7 @@ def test_the_uniform_policy_of_open_bandit_is_numpy_s(shared: Path) -> None:
     log = {"file": str(file), "columns": COLUMNS | BANDIT}
     with sm.clicks.clean(sm.clicks.Clicks(log=log, counterfactual={"policy": "uniform"})) as log:
         result = sm.clicks.counterfactual_metrics(log)
-    ips = next(one for one in result.estimates if one.estimator == "ips")
+    ips = next(estimate for estimate in result.estimates if estimate.estimator == "ips")
     assert ips.value == pytest.approx((weight * clicked).mean(), rel=1e-9)
     assert ips.standard_error == pytest.approx((weight * clicked).std(ddof=1) / 100, rel=1e-9)
     assert ips.ess == pytest.approx(weight.sum() ** 2 / (weight**2).sum(), rel=1e-9)
@@ -280,12 +286,12 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
 
 @pytest.mark.parametrize("name", REFUSED)
 def test_what_cannot_be_estimated_is_refused(name: str) -> None:
-    asked, said = REFUSED[name]
+    options, message = REFUSED[name]
     with (
         cleaned(small_log(1), SHARED) as log,
-        pytest.raises((SpecError, InputError, ValueError), match=said),
+        pytest.raises((SpecError, InputError, ValueError), match=message),
     ):
-        sm.clicks.counterfactual_metrics(log, asked, curve=THETA)
+        sm.clicks.counterfactual_metrics(log, options, curve=THETA)
 
 
 def test_propensities_are_needed_and_of_some_position() -> None:
@@ -310,12 +316,12 @@ WRONG_POLICIES = {
 
 @pytest.mark.parametrize("name", WRONG_POLICIES)
 def test_what_is_no_policy_is_refused(name: str) -> None:
-    chances, said = WRONG_POLICIES[name]
+    chances, message = WRONG_POLICIES[name]
     data = pa.table({"item": [*chances], "probability": [*chances.values()]})
     policy = {"data": data, "columns": {"item": "item"}}
     with (
         cleaned(bandit_log(1), SHARED, **NO_REQUEST) as log,
-        pytest.raises(InputError, match=said),
+        pytest.raises(InputError, match=message),
     ):
         sm.clicks.counterfactual_metrics(log, {"policy": policy})
 
@@ -324,16 +330,16 @@ def test_a_policy_says_something_of_each_position_and_may_be_called_policy() -> 
     rows = bandit_log(1)
     SHARED.execute("create or replace table policy as select 'a' as item, 1 as position, 1.0 as p")
     columns = {"item": "item", "position": "position", "probability": "p"}
-    asked = {"policy": {"relation": "policy", "columns": columns}}
+    options = {"policy": {"relation": "policy", "columns": columns}}
     first = [row for row in rows if row["position"] == 1]
     with cleaned(first, SHARED, **NO_REQUEST) as log:
-        found = sm.clicks.counterfactual_metrics(log, asked)
-    assert found.estimates[0].system == "policy"
+        result = sm.clicks.counterfactual_metrics(log, options)
+    assert result.estimates[0].system == "policy"
     with (
         cleaned(rows, SHARED, **NO_REQUEST) as log,
         pytest.raises(InputError, match="the policy has no probabilities for positions 2, 3"),
     ):
-        sm.clicks.counterfactual_metrics(log, asked)
+        sm.clicks.counterfactual_metrics(log, options)
 
 
 @by_turns(1.5)
@@ -344,9 +350,9 @@ def test_whole_lists_are_needed_and_a_log_without_a_click_has_numbers() -> None:
         sm.clicks.counterfactual_metrics(log, BY_QUERY, curve=THETA)
     nothing = [row | {"clicked": 0} for row in small_log(1)]
     with cleaned(nothing, SHARED) as log:
-        found = sm.clicks.counterfactual_metrics(log, BY_QUERY, curve=THETA)
-    assert [one.value for one in found.estimates] == [0.0, 0.0, None, 0.0]
-    assert "the estimate rests on 0 clicks only" in repr(found)
+        result = sm.clicks.counterfactual_metrics(log, BY_QUERY, curve=THETA)
+    assert [estimate.value for estimate in result.estimates] == [0.0, 0.0, None, 0.0]
+    assert "the estimate rests on 0 clicks only" in repr(result)
 
 
 def test_fewer_actions_and_wrong_scores_are_refused_and_wrong_weights_told() -> None:
@@ -361,57 +367,62 @@ def test_fewer_actions_and_wrong_scores_are_refused_and_wrong_weights_told() -> 
         sm.clicks.counterfactual_metrics(log, {"policy": "uniform"})
     halved = [row | {"score": row["score"] / 2} for row in rows]
     with cleaned(halved, SHARED, **NO_REQUEST) as log:
-        found = sm.clicks.counterfactual_metrics(log, {"policy": "uniform"})
-    assert any("the mean weight is" in one for one in found.estimates[0].warnings)
+        result = sm.clicks.counterfactual_metrics(log, {"policy": "uniform"})
+    assert any("the mean weight is" in warning for warning in result.estimates[0].warnings)
 
 
 def test_by_hand() -> None:
     """Two requests: a is clicked at 2 (looked at half as often) and is first in the new list."""
     rows = [
-        {"request": r, "query": "q", "item": item, "position": place, "clicked": c, "user": None}
+        {"request": r, "query": "q", "item": item, "position": position, "clicked": c, "user": None}
         for r, c_of_a in (("r1", 1), ("r2", 0))
-        for place, (item, c) in enumerate((("b", 0), ("a", c_of_a)), 1)
+        for position, (item, c) in enumerate((("b", 0), ("a", c_of_a)), 1)
     ]
     new = pa.table({"list": ["q", "q", "q"], "item": ["a", "z", "b"], "score": [3.0, 2.0, 1.0]})
-    asked = {"rankings": {"data": new, "columns": SCORED}, "match": "query", "prior": 1}
-    asked |= {"metrics": ["sum_reciprocal_rank@2"], "clip": 1.5}
+    options = {"rankings": {"data": new, "columns": SCORED}, "match": "query", "prior": 1}
+    options |= {"metrics": ["sum_reciprocal_rank@2"], "clip": 1.5}
     with cleaned(rows, SHARED) as log:
-        found = sm.clicks.counterfactual_metrics(log, asked, curve={1: 1, 2: 0.5})
+        result = sm.clicks.counterfactual_metrics(log, options, curve={1: 1, 2: 0.5})
     name = "sum_reciprocal_rank@2"
-    assert found[f"{name} ips"] == (1 / 0.5) / 2
-    assert found[f"{name} clipped_ips"] == 1.5 / 2
-    assert found[f"{name} snips"] == 1.0  # all clicks are on a, which is first
+    assert result[f"{name} ips"] == (1 / 0.5) / 2
+    assert result[f"{name} clipped_ips"] == 1.5 / 2
+    assert result[f"{name} snips"] == 1.0  # all clicks are on a, which is first
     # mean 1 / 3; a: (1 + 1/3) / (1 + 1) = 2/3; z was never shown and has the mean
     a, z = 2 / 3, 1 / 3
     first, second = a + 1.5 * (1 - 0.5 * a), a + 1.5 * (0 - 0.5 * a)
-    assert found[f"{name} dr"] == pytest.approx((first + second) / 2 + z / 2, rel=1e-12)
-    (one, *_) = found.estimates
-    assert (one.naive, one.ess, one.n_clicks, one.n_clusters) == (0.5, 1.0, 1, 2)
-    assert one.unknown_share == pytest.approx(0.5 / 1.5)
-    assert "the log did not show 33% of the items that count" in one.warnings
-    assert found.table().column("method").to_pylist() == ["given"] * 4
-    assert found.to_dicts()[0]["warnings"] == [*one.warnings]
+    assert result[f"{name} dr"] == pytest.approx((first + second) / 2 + z / 2, rel=1e-12)
+    (estimate, *_) = result.estimates
+    assert (estimate.naive, estimate.ess, estimate.n_clicks, estimate.n_clusters) == (
+        0.5,
+        1.0,
+        1,
+        2,
+    )
+    assert estimate.unknown_share == pytest.approx(0.5 / 1.5)
+    assert "the log did not show 33% of the items that count" in estimate.warnings
+    assert result.table().column("method").to_pylist() == ["given"] * 4
+    assert result.to_dicts()[0]["warnings"] == [*estimate.warnings]
     with pytest.raises(KeyError):
-        found["dcg ips"]
+        result["dcg ips"]
 
 
 @by_turns(3)
 def test_intervals_cover_the_planted_truth_of_some_seeds() -> None:
-    found = covered(worlds(range(1, 31), 6_000))
+    coverage = covered(worlds(range(1, 31), 6_000))
     for name in ("ips", "snips", "dr"):
-        assert found[name].share >= 0.85, name
-        assert abs(found[name].off) < 0.02, name
-    assert found["naive ips"].share == 0.0
+        assert coverage[name].share >= 0.85, name
+        assert abs(coverage[name].off) < 0.02, name
+    assert coverage["naive ips"].share == 0.0
 
 
 @by_night
 def test_intervals_cover_the_planted_truth_of_200_seeds() -> None:
     """Of clicks by the position-based model; where people trust or stop, they do not."""
-    found = covered(worlds(range(1, 201), 30_000))
+    coverage = covered(worlds(range(1, 201), 30_000))
     for name in ("ips", "dr"):
-        assert 0.93 <= found[name].share <= 0.97, name
-    assert found["snips"].share >= 0.92
-    assert found["naive ips"].share == found["naive snips"].share == 0.0
+        assert 0.93 <= coverage[name].share <= 0.97, name
+    assert coverage["snips"].share >= 0.92
+    assert coverage["naive ips"].share == coverage["naive snips"].share == 0.0
     for broken in ({"trust": 0.5}, {"cascade": 0.5}):
         assert covered(worlds(range(1, 21), 30_000, **broken))["ips"].share < 0.5
 
@@ -422,20 +433,20 @@ def test_every_database_tells_the_same(writer: str, servers: Any) -> None:
         for match in ("query", "request"):
             result, rows = lists_of(3, match, engine)
             for key, value in reference(3, match, rows).items():
-                assert tuple(told(result)[key]) == near(value), key
+                assert tuple(estimates_of(result)[key]) == near(value), key
         for name, result in policies_of(2, engine).items():
-            for one in result.estimates:
-                wanted = policies_reference(2)[name, one.estimator]
-                assert tuple(getattr(one, field) for field in ExpectedEstimate._fields) == near(
-                    wanted
-                )
+            for estimate in result.estimates:
+                wanted = policies_reference(2)[name, estimate.estimator]
+                assert tuple(
+                    getattr(estimate, field) for field in ExpectedEstimate._fields
+                ) == near(wanted)
 
 
 @by_turns(0.5)
 def test_segments_are_parts_of_the_requests_and_the_model_is_of_all() -> None:
     rows = [row | {"device": "web" if row["request"] < "r2" else None} for row in small_log(4)]
     lists = new_lists(4, sorted({row["query"] for row in rows}))
-    asked = {
+    counterfactual = {
         "rankings": {"data": pa.Table.from_pylist(lists), "columns": SCORED | {"system": "system"}},
         "match": "query",
         "metrics": ["dcg@3", "recall@2", "clicks@4"],
@@ -443,23 +454,27 @@ def test_segments_are_parts_of_the_requests_and_the_model_is_of_all() -> None:
         "prior": 2.5,
     }
     with cleaned(rows, SHARED, segments=["device"]) as log:  # type: ignore[arg-type]
-        found = sm.clicks.counterfactual_metrics(log, asked, curve=THETA, by=["device", "other"])
+        result = sm.clicks.counterfactual_metrics(
+            log, counterfactual, curve=THETA, by=["device", "other"]
+        )
     values = {"all", "web", "(unknown)"}
-    assert {one.segment_value for one in found.estimates} == values
+    assert {estimate.segment_value for estimate in result.estimates} == values
     of = {row["request"]: row["device"] or "(unknown)" for row in rows}
-    for one in found.estimates:
-        how = Options(one.estimator, 4, 2.5, one.metric, one.k)
-        every = requests_of(rows, ordered(lists, one.system), "query", THETA, how)
-        own = [unit for name, unit in every.items() if one.segment_value in ("all", of[name])]
-        wanted = estimate_of(own, how)
-        assert tuple(getattr(one, name) for name in ExpectedEstimate._fields) == near(wanted)
-    assert found.table().column("segment_name").to_pylist().count("device") == 2 * len(
-        [one for one in found.estimates if one.segment_name == "all"]
+    for estimate in result.estimates:
+        options = Options(estimate.estimator, 4, 2.5, estimate.metric, estimate.k)
+        every = requests_of(rows, ordered(lists, estimate.system), "query", THETA, options)
+        units = [
+            unit for name, unit in every.items() if estimate.segment_value in ("all", of[name])
+        ]
+        wanted = estimate_of(units, options)
+        assert tuple(getattr(estimate, name) for name in ExpectedEstimate._fields) == near(wanted)
+    assert result.table().column("segment_name").to_pylist().count("device") == 2 * len(
+        [estimate for estimate in result.estimates if estimate.segment_name == "all"]
     )
-    assert "device=web" in repr(found)
-    assert "estimates of segments have warnings" in repr(found)
+    assert "device=web" in repr(result)
+    assert "estimates of segments have warnings" in repr(result)
     with cleaned(bandit_log(1), SHARED, **NO_REQUEST | {"segments": ["user"]}) as log:
-        found = sm.clicks.counterfactual_metrics(log, {"policy": "uniform"}, by=["user"])
-    for one in found.estimates:
-        if one.segment_name == "user" and one.segment_value != "(unknown)":
-            assert one.n_clusters == 1
+        result = sm.clicks.counterfactual_metrics(log, {"policy": "uniform"}, by=["user"])
+    for estimate in result.estimates:
+        if estimate.segment_name == "user" and estimate.segment_value != "(unknown)":
+            assert estimate.n_clusters == 1

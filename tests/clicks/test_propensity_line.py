@@ -51,18 +51,18 @@ def two_weeks() -> pa.Table:
     return pa.concat_tables(weeks)
 
 
-def asked(**more: Any) -> dict[str, Any]:
-    return {"log": {"data": two_weeks(), "columns": {**COLUMNS, "clicked": "clicked"}}, **more}
+def clicks_of(**options: Any) -> dict[str, Any]:
+    return {"log": {"data": two_weeks(), "columns": {**COLUMNS, "clicked": "clicked"}}, **options}
 
 
 POOLED = {"pool": "query_item", "rate": "coee", "prior": 1, "window": FIRST_WEEK}
 HARVEST = {"method": "harvest", "positions": 4, "replicates": 30}
 
 
-def found(clicks: dict[str, Any]) -> dict[int, float]:
+def propensities_of(clicks: dict[str, Any]) -> dict[int, float]:
     with sm.clicks.clean(sm.clicks.Clicks(**clicks)) as log:
         rows = log.estimate_propensities().curve.rows
-    return {one.position: one.propensity for one in rows}
+    return {row.position: row.propensity for row in rows}
 
 
 def near(planted: tuple[float, ...]) -> Any:
@@ -71,19 +71,19 @@ def near(planted: tuple[float, ...]) -> Any:
 
 @by_turns(1)
 def test_propensities_are_learned_in_the_window_and_never_from_evaluated_days() -> None:
-    in_window = asked(labels=POOLED, evaluation=SECOND_WEEK, propensity=HARVEST)
-    assert found(in_window) == near(EARLY)
-    beside = asked(evaluation=SECOND_WEEK, propensity=HARVEST)
-    assert found(beside) == near(EARLY)
-    assert found(asked(evaluation=FIRST_WEEK, propensity=HARVEST)) == near(LATE)
+    in_window = clicks_of(labels=POOLED, evaluation=SECOND_WEEK, propensity=HARVEST)
+    assert propensities_of(in_window) == near(EARLY)
+    beside = clicks_of(evaluation=SECOND_WEEK, propensity=HARVEST)
+    assert propensities_of(beside) == near(EARLY)
+    assert propensities_of(clicks_of(evaluation=FIRST_WEEK, propensity=HARVEST)) == near(LATE)
     with pytest.raises(sm.InputError, match=r"none of 0 impressions of requests \(not from 2025"):
-        found(asked(evaluation={"start": "2025-01-01"}, propensity=HARVEST))
+        propensities_of(clicks_of(evaluation={"start": "2025-01-01"}, propensity=HARVEST))
 
 
 @by_turns(1.5)
 def test_a_result_has_them_and_says_what_is_doubtful() -> None:
     spec = sm.Spec(
-        clicks=asked(labels=POOLED, evaluation=SECOND_WEEK, propensity=HARVEST),
+        clicks=clicks_of(labels=POOLED, evaluation=SECOND_WEEK, propensity=HARVEST),
         metrics=["ndcg(gain=linear)@4", "ctr"],
     )
     result = evaluate_clicks(spec)
@@ -92,11 +92,11 @@ def test_a_result_has_them_and_says_what_is_doubtful() -> None:
     assert [row["position"] for row in result.to_dicts()["propensities"]] == [1, 2, 3, 4]
     assert "propensities (harvest): {1: 1, 2: 0." in result.text()
     assert "propensities (harvest)" in result.html()
-    known = {k: result.propensities.curve.at(k) for k in range(1, 5)}
-    given = {"method": "given", "given": known}
+    curve = {k: result.propensities.curve.at(k) for k in range(1, 5)}
+    propensity = {"method": "given", "given": curve}
     again = evaluate_clicks(
         sm.Spec(
-            clicks=asked(labels=POOLED, evaluation=SECOND_WEEK, propensity=given),
+            clicks=clicks_of(labels=POOLED, evaluation=SECOND_WEEK, propensity=propensity),
             metrics=["ndcg(gain=linear)@4"],
         )
     )
@@ -104,7 +104,8 @@ def test_a_result_has_them_and_says_what_is_doubtful() -> None:
     assert again.offline[metric] == pytest.approx(result.offline[metric], abs=1e-12)
     plain = evaluate_clicks(
         sm.Spec(
-            clicks=asked(labels={**POOLED, "rate": "ctr"}, evaluation=SECOND_WEEK), metrics=[metric]
+            clicks=clicks_of(labels={**POOLED, "rate": "ctr"}, evaluation=SECOND_WEEK),
+            metrics=[metric],
         )
     )
     assert plain.propensities is None
@@ -124,14 +125,16 @@ def test_who_asks_for_no_label_needs_no_propensity() -> None:
 def test_a_log_of_events_says_what_a_wide_one_does() -> None:
     log = two_weeks()
     clicked = log.filter(pa.compute.equal(log["clicked"], 1))
-    done = clicked.append_column("action", pa.array(["click"] * clicked.num_rows))
+    actions = clicked.append_column("action", pa.array(["click"] * clicked.num_rows))
     columns = {"request": "request", "item": "item", "time": "time", "user": "user"}
     events = {
         "impressions": {"data": two_weeks(), "columns": COLUMNS},
-        "events": {"data": done, "columns": columns},
+        "events": {"data": actions, "columns": columns},
     }
-    both = {"labels": POOLED, "evaluation": SECOND_WEEK, "propensity": HARVEST}
-    assert found({**events, **both}) == pytest.approx(found(asked(**both)), rel=1e-12)
+    options = {"labels": POOLED, "evaluation": SECOND_WEEK, "propensity": HARVEST}
+    assert propensities_of({**events, **options}) == pytest.approx(
+        propensities_of(clicks_of(**options)), rel=1e-12
+    )
 
 
 def spec_of(**propensity: Any) -> sm.Spec:
@@ -159,7 +162,7 @@ def test_the_method_is_a_part_of_the_definition_and_the_number_of_samples_is_not
 
     first = definition(method="harvest")
     assert definition(method="harvest", replicates=7, confidence=0.5) == first
-    others = [
+    definitions = [
         definition(method="em"),
         definition(method="harvest", pairs="adjacent"),
         definition(method="harvest", max_weight=3),
@@ -167,11 +170,11 @@ def test_the_method_is_a_part_of_the_definition_and_the_number_of_samples_is_not
         definition(method="given", given={1: 1, 2: 0.5}),
         definition(method="given", given={1: 1, 2: 0.6}),
     ]
-    assert len({first, *others}) == 7
+    assert len({first, *definitions}) == 7
     log = {"relation": "shown", "columns": WIDE}
     plain = sm.Spec(clicks={"log": log}, metrics=["mrr"])
     beside = sm.Spec(clicks={"log": log, "propensity": HARVEST}, metrics=["mrr"])
-    hashes = {one.definition_hash(one.measures[0]) for one in (plain, beside)}
+    hashes = {spec.definition_hash(spec.measures[0]) for spec in (plain, beside)}
     assert len(hashes) == 1, "labels that are not corrected do not know of propensities"
 
 
@@ -185,17 +188,17 @@ def test_a_run_writes_what_an_evaluation_says() -> None:
         daily = spec.clicks.model_copy(
             update={"daily": True, "evaluation": sm.Spec.model_validate(spec).clicks.evaluation}
         )
-        own = evaluate_clicks(spec.having(clicks=daily, rankings=None, labels=None), engine)
-        wanted = {str(one["metric_date"]): one["value"] for one in own.offline.to_dicts()}
+        result = evaluate_clicks(spec.having(clicks=daily, rankings=None, labels=None), engine)
+        wanted = {str(row["metric_date"]): row["value"] for row in result.offline.to_dicts()}
     assert len(rows) == 2
     for row in rows:
         assert row["value"] == pytest.approx(wanted[str(row["metric_date"])], rel=1e-12)
 
 
 def test_a_text_of_sql_has_what_needs_no_look_at_the_log() -> None:
-    given = sm.compile(spec_of(method="given", given={1: 1, 2: 0.5}), "postgres")
-    assert "-- propensity: method=given, given=1:1 2:0.5, by=none, max_weight=10" in given
-    assert "2 as position,\n        0.5e0 as propensity" in given
+    text = sm.compile(spec_of(method="given", given={1: 1, 2: 0.5}), "postgres")
+    assert "-- propensity: method=given, given=1:1 2:0.5, by=none, max_weight=10" in text
+    assert "2 as position,\n        0.5e0 as propensity" in text
     shuffled = sm.compile(spec_of(method="randomised", randomised="randomised = 1"), "clickhouse")
     assert "random_positions as (" in shuffled
     for method in ("harvest", "em"):
@@ -211,8 +214,8 @@ def test_the_sql_of_random_traffic_gives_the_labels_of_an_evaluation() -> None:
         engine.load("shown", log)
         wanted = evaluate_clicks(spec, engine).offline["ndcg(gain=linear)@4"]
         *statements, query = sm.compile(spec).rsplit(";\n\n", 1)
-        for one in "".join(statements).split(";\n\n"):
-            engine.driver.execute(one)
+        for statement in "".join(statements).split(";\n\n"):
+            engine.driver.execute(statement)
         (row,) = engine.driver.records(query.rstrip(";\n"))
     assert row["value"] == pytest.approx(wanted, rel=1e-12)
 
@@ -234,10 +237,10 @@ WRONG: list[tuple[dict[str, Any], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("more", "why"), WRONG)
-def test_what_is_wrong_is_told(more: dict[str, Any], why: str) -> None:
+@pytest.mark.parametrize(("options", "why"), WRONG)
+def test_what_is_wrong_is_told(options: dict[str, Any], why: str) -> None:
     with pytest.raises(sm.SpecError, match=why):
-        sm.Spec(clicks={"log": {"relation": "shown", "columns": WIDE}, **more}, metrics=["mrr"])
+        sm.Spec(clicks={"log": {"relation": "shown", "columns": WIDE}, **options}, metrics=["mrr"])
 
 
 @by_turns(1)
@@ -251,9 +254,9 @@ def test_the_line_prints_a_table_or_one_object_a_line(tmp_path: Path) -> None:
     assert table.exit_code == 0, table.output
     assert "weakest link" in table.output
     rows = CliRunner().invoke(cli, [*call, "-o", "json", "-q"]).output.splitlines()
-    told = [json.loads(row) for row in rows if row.startswith("{")]
-    assert [one["position"] for one in told] == [1, 2, 3, 4]
-    assert set(told[0]) == {"position", "propensity", "ci_low", "ci_high", "method"}
+    records = [json.loads(row) for row in rows if row.startswith("{")]
+    assert [record["position"] for record in records] == [1, 2, 3, 4]
+    assert set(records[0]) == {"position", "propensity", "ci_low", "ci_high", "method"}
 
 
 class Terminal(io.StringIO):
@@ -281,7 +284,7 @@ WHERE_EM_RUNS = ["clicks propensities em.yml", "show em.yml", "run em.yml --db j
 def test_rounds_are_drawn_on_a_terminal_and_nowhere_else(call: str, tmp_path: Path) -> None:
     pq.write_table(two_weeks().slice(0, 20_000), tmp_path / "log.parquet")
     (tmp_path / "em.yml").write_text(EM_SPEC)
-    drawn = {}
+    outputs = {}
     for name, stream in (("terminal", Terminal()), ("file", io.StringIO())):
         with (
             chdir(tmp_path),
@@ -290,9 +293,9 @@ def test_rounds_are_drawn_on_a_terminal_and_nowhere_else(call: str, tmp_path: Pa
             redirect_stderr(stream),
         ):
             cli(call.split(), standalone_mode=False)
-        drawn[name] = stream.getvalue()
-    assert re.search(r"em round 3: log-likelihood -[\d,.]+, largest change", drawn["terminal"])
-    assert "log-likelihood" not in drawn["file"]
+        outputs[name] = stream.getvalue()
+    assert re.search(r"em round 3: log-likelihood -[\d,.]+, largest change", outputs["terminal"])
+    assert "log-likelihood" not in outputs["file"]
     assert not logging.getLogger("sqlmetrics").handlers
 
 
@@ -341,29 +344,31 @@ def odd(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @by_turns(4)
 @pytest.mark.parametrize("call", BEFORE_USE)
 def test_that_correction_does_not_help_is_said_wherever_it_is_used(call: str, odd: Path) -> None:
-    done = sqlmetrics(*call.split(), "--db", "shop.duckdb", folder=odd)
-    told = " ".join((done.stdout if call in REPORTS else done.stderr).split())
-    assert "correction adds more noise" in told
-    assert "55.6% of the impressions were below position 4" in told
+    completed = sqlmetrics(*call.split(), "--db", "shop.duckdb", folder=odd)
+    output = " ".join((completed.stdout if call in REPORTS else completed.stderr).split())
+    assert "correction adds more noise" in output
+    assert "55.6% of the impressions were below position 4" in output
 
 
 @by_turns(0.9)
 def test_what_cannot_be_corrected_is_told() -> None:
-    known = {"method": "given", "given": {1: 1, 2: 0.05}}
+    propensity = {"method": "given", "given": {1: 1, 2: 0.05}}
     rows = [
         {"request": n, "query": "q", "item": f"i{k}", "position": k, "clicked": int(n % k == 1)}
         for n in range(30)
         for k in (1, 2)
     ]
 
-    def told(clicked: bool, **more: Any) -> str:
-        given = [row if clicked else row | {"clicked": 0} for row in rows]
-        log = {"data": pa.Table.from_pylist(given), "columns": COLUMNS_OF_FEW}
-        with sm.clicks.clean(sm.clicks.Clicks(log=log, propensity={**known, **more})) as done:
-            return " ".join(done.estimate_propensities().warnings())
+    def warnings(clicked: bool, **changes: Any) -> str:
+        clicked_rows = [row if clicked else row | {"clicked": 0} for row in rows]
+        log = {"data": pa.Table.from_pylist(clicked_rows), "columns": COLUMNS_OF_FEW}
+        with sm.clicks.clean(
+            sm.clicks.Clicks(log=log, propensity={**propensity, **changes})
+        ) as cleaned:
+            return " ".join(cleaned.estimate_propensities().warnings())
 
-    assert "none of the impressions with a known propensity was clicked" in told(False)
-    assert "max_weight cuts off 50% of the weight of clicks" in told(True)
-    assert "cuts off" not in told(True, max_weight=20)
-    alike = told(True, given={1: 1, 2: 1})
+    assert "none of the impressions with a known propensity was clicked" in warnings(False)
+    assert "max_weight cuts off 50% of the weight of clicks" in warnings(True)
+    assert "cuts off" not in warnings(True, max_weight=20)
+    alike = warnings(True, given={1: 1, 2: 1})
     assert "there is nothing to correct: positions change the mean rate by only 0.0%" in alike

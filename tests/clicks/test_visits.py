@@ -26,7 +26,7 @@ METRICS = (
 SUCCESS = ("click", "purchase")
 
 
-def made(seed: int = 5) -> tuple[list[Row], list[Row]]:
+def visit_rows(seed: int = 5) -> tuple[list[Row], list[Row]]:
     """Requests of 20 visits around midnight, and events.
 
     Some are at the same second, of no visit, without a time, a query or a result, and some succeed
@@ -63,12 +63,12 @@ def made(seed: int = 5) -> tuple[list[Row], list[Row]]:
 
 
 def tables(requests: Sequence[Row], events: Sequence[Row]) -> dict[str, pa.Table]:
-    shown = [
-        {**request, "item_id": f"i{place}", "position": place + 1}
+    impressions = [
+        {**request, "item_id": f"i{index}", "position": index + 1}
         for request in requests
-        for place in range(request["n"])
+        for index in range(request["n"])
     ]
-    rows = {"impressions": shown, "events": events, "requests": requests}
+    rows = {"impressions": impressions, "events": events, "requests": requests}
     return {name: pa.Table.from_pylist(list(part)) for name, part in rows.items()}
 
 
@@ -90,29 +90,33 @@ def wanted(
     """(System or day and system, metric) -> its sums, by the reference."""
     groups: dict[tuple[str, ...], list[Request]] = defaultdict(list)
     for row in requests:
-        done = [e for e in events if e["request_id"] == row["request_id"] and e["action"] != "save"]
-        after = [(e["at"] - row["at"]).total_seconds() if e["at"] else 0.0 for e in done]
+        successes = [
+            e for e in events if e["request_id"] == row["request_id"] and e["action"] != "save"
+        ]
+        after = [(e["at"] - row["at"]).total_seconds() if e["at"] else 0.0 for e in successes]
         of_visit = row["visit"] if visit == "session" else row["user"]
-        is_known = of_visit is not None and row["at"] is not None
+        is_in_visit = of_visit is not None and row["at"] is not None
         key = (*[str(row["at"])[:10]] * daily, row["system"])
         groups[key].append(
             Request(
                 row["request_id"],
-                of_visit if is_known else "",
+                of_visit if is_in_visit else "",
                 ("i0", "i1")[: row["n"]],
-                tuple(Click(e["item_id"], s, 0) for e, s in zip(done, after, strict=True)),
+                tuple(Click(e["item_id"], s, 0) for e, s in zip(successes, after, strict=True)),
                 query=row["query"] or "",
                 at=(row["at"] - MIDNIGHT).total_seconds() if row["at"] else 0,
             )
         )
     sums = {}
     for key, group in groups.items():
-        known = [request for request in group if request.session]
+        in_visits = [request for request in group if request.session]
         for metric, minutes in (("reformulation_rate", 5), ("reformulation_rate", 1)):
             text = metric if minutes == 5 else f"{metric}(minutes=1)"
-            parts = visit_parts(metric, known, ["click"], minutes)
+            parts = visit_parts(metric, in_visits, ["click"], minutes)
             sums[*key, text] = summed(parts)
-        sums[*key, "search_exit_rate"] = summed(visit_parts("search_exit_rate", known, ["click"]))
+        sums[*key, "search_exit_rate"] = summed(
+            visit_parts("search_exit_rate", in_visits, ["click"])
+        )
     return sums
 
 
@@ -121,7 +125,7 @@ def summed(parts: Any) -> Part:
     return sum(top), sum(bottom)
 
 
-def told(spec: sm.Spec, connection: Any) -> Mapping[tuple[str, ...], Part]:
+def online_sums(spec: sm.Spec, connection: Any) -> Mapping[tuple[str, ...], Part]:
     assert spec.clicks is not None
     return {
         (*[str(row["metric_date"])] * spec.clicks.daily, row["system"], row["metric"]): (
@@ -137,7 +141,7 @@ def told(spec: sm.Spec, connection: Any) -> Mapping[tuple[str, ...], Part]:
 )
 def test_what_a_visit_does_is_what_the_reference_counts(name: str, servers: Servers) -> None:
     """Of sessions and of users, of days and of all; ids settle what is at the same moment."""
-    requests, events = made()
+    requests, events = visit_rows()
     with servers.open(name) as engine:
         try:
             for visit, daily in (("session", False), ("session", True), ("user", True)):
@@ -146,9 +150,9 @@ def test_what_a_visit_does_is_what_the_reference_counts(name: str, servers: Serv
                     engine.load(table, rows)
                 metrics = METRICS if visit == "session" else METRICS[1:3]
                 spec = spec_of(metrics, visit=visit, daily=daily)
-                found = told(spec, Database(engine))
+                sums = online_sums(spec, Database(engine))
                 by_hand = wanted(read, events, visit, daily=daily)
-                compared = {key: found[key] for key in by_hand if key[-1] in metrics}
+                compared = {key: sums[key] for key in by_hand if key[-1] in metrics}
                 assert compared == {key: by_hand[key] for key in compared}
                 assert {key[-1] for key, (top, _) in compared.items() if top} >= {*METRICS[1:3]}
                 for table in ("impressions", "events", "requests"):
@@ -176,39 +180,39 @@ def test_seconds_to_success_are_those_of_the_first_success() -> None:
             engine.load(table, rows)
         for actions, sums in ((SUCCESS, (34.5, 2)), (["purchase"], (120, 2)), (["save"], (3, 2))):
             spec = spec_of("time_to_success", success_actions=actions)
-            assert told(spec, engine) == {("A", "time_to_success"): sums}
+            assert online_sums(spec, engine) == {("A", "time_to_success"): sums}
 
 
 @by_turns(2)
 def test_a_day_has_the_numbers_that_it_has_alone() -> None:
     """A visit over midnight is one on each day, whichever days are run together."""
-    requests, events = made(6)
+    requests, events = visit_rows(6)
     timed = [request for request in requests if request["at"]]
     runs: list[list[tuple[str, str | None]]] = [
         [("2026-01-01", None)],
         [("2026-01-01", "2026-01-02"), ("2026-01-02", "2026-01-03")],
         [("2026-01-02", "2026-01-03"), ("2026-01-01", "2026-01-02")],
     ]
-    tellings = []
+    results = []
     for days in runs:
         with connect() as engine:
             for table, rows in tables(timed, events).items():
                 engine.load(table, rows)
             for start, end in days:
                 sm.run(spec_of(daily=True), engine, start=start, end=end or "2026-01-03")
-            tellings.append(
+            results.append(
                 engine.rows(
                     "select metric_date, system, metric, numerator, denominator, sum_x2, sum_xw\n"
                     "from numbers order by all"
                 )
             )
-    assert len(tellings[0]) == 2 * 2 * len(METRICS)
-    assert tellings[0] == tellings[1] == tellings[2]
+    assert len(results[0]) == 2 * 2 * len(METRICS)
+    assert results[0] == results[1] == results[2]
 
 
 @by_turns(1)
 def test_experiments_and_comparisons_take_them() -> None:
-    requests, events = made()
+    requests, events = visit_rows()
     with connect() as engine:
         for table, rows in tables(requests, events).items():
             engine.load(table, rows)
@@ -221,7 +225,7 @@ def test_experiments_and_comparisons_take_them() -> None:
 
 
 def test_what_they_need_is_told() -> None:
-    requests, events = made()
+    requests, events = visit_rows()
     spec = spec_of(["reformulation_rate", "search_exit_rate"])
     assert spec.clicks is not None
     assert spec.clicks.requests is not None
