@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from job_days import CLICK_JOB, CLICK_TABLES, EXAMPLES, KEY, LATER, OWN, click_log
+from job_days import CLICK_JOB, CLICK_TABLES, EXAMPLES, KEY, LATER, NUMBERS, click_log
 
 import sqlmetrics as sm
 from sqlmetrics.clicks.analysis.depth import depth
@@ -55,7 +55,7 @@ def log_outputs(engine: Any, name: str) -> Mapping[Any, Any]:
     assert spec.clicks is not None
     result = evaluate_clicks(spec, engine, confidence=0.95)
     outputs: dict[Any, Any] = {
-        tuple(str(row[key]) for key in KEY): [row[name] for name in OWN]
+        tuple(str(row[key]) for key in KEY): [row[name] for name in NUMBERS]
         for row in result.facts().to_pylist()
     }
     outputs |= {"cleaning": result.cleaning(), "findings": result.findings}

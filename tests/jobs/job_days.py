@@ -28,14 +28,14 @@ FIRST = date(2026, 1, 1)
 METRICS = ["ndcg@3", "recall(rel=2)@5", "mrr", "auc", "num_ret"]
 KEY = ("metric_date", "system", "segment_name", "segment_value", "metric", "k")
 SUMS = ("numerator", "denominator", "n_queries", "n_skipped", "n_missing", "sum_sq")
-OWN = ("value", *SUMS, "ci_low", "ci_high")
+NUMBERS = ("value", *SUMS, "ci_low", "ci_high")
 LOGS = ("metrics_runs", "metrics_metrics", "metrics_definitions")
 TABLES = ("metrics", "metrics_of_queries", *LOGS)
 ARCHIVES = ("metrics_archive", "metrics_of_queries_archive")
 SLOW = ("spark", "trino_iceberg")
 WRITERS = ("duckdb", "sqlite", "postgres", "mariadb", "chdb", *SLOW)
 LATER = engines(WRITERS[1:], now=[], night=SLOW)
-MORE = engines(WRITERS, now=["duckdb"], night=SLOW)
+DUCKDB_USUALLY = engines(WRITERS, now=["duckdb"], night=SLOW)
 """DuckDB in every run, others in long ones; Spark and Trino take seconds for a run of a job."""
 
 
@@ -68,7 +68,7 @@ def log(days: int = 6, seed: int = 1) -> tuple[pa.Table, pa.Table]:
 
 
 def job(name: str = "shop", **changed: Any) -> sm.Spec:
-    given: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "name": name,
         "rankings": {
             "relation": "runs",
@@ -79,7 +79,7 @@ def job(name: str = "shop", **changed: Any) -> sm.Spec:
         "by": ["country"],
         "output": {"relation": "metrics", "per_query": "metrics_of_queries"},
     }
-    return sm.Spec(**given | changed)
+    return sm.Spec(**fields | changed)
 
 
 def days(start: int, end: int) -> Days:
@@ -100,17 +100,17 @@ def engine(request: pytest.FixtureRequest, servers: Any) -> Iterator[Any]:
             clear(opened)
 
 
-def clear(engine: Any, *more: str) -> None:
+def clear(engine: Any, *tables: str) -> None:
     """Drop what a test has made in a database that others use too."""
-    own = [
+    views = [
         f"{'wide_' * (end == 'wide')}{spec}{'' if end == 'wide' else f'_{end}'}"
         for spec in ("shop", "other", "log")
         for end in ("wide", "all", "by_country", "by_device")
     ]
-    for view in (*NAMES, *own, *(["between"] * (engine.name.startswith("ClickHouse")))):
+    for view in (*NAMES, *views, *(["between"] * (engine.name.startswith("ClickHouse")))):
         engine.execute(f"drop view if exists metrics_{view}")
     replaced = [f"{table}_replaced" for table in TABLES[:2]]
-    for table in ("runs", "truth", *TABLES, *replaced, *ARCHIVES, *more):
+    for table in ("runs", "truth", *TABLES, *replaced, *ARCHIVES, *tables):
         engine.execute(f"drop table if exists {table}")
 
 
@@ -121,19 +121,19 @@ def reload(engine: Any, rankings: pa.Table) -> None:
 
 
 def facts(engine: Any, spec: str = "shop") -> dict[tuple[Any, ...], dict[str, Any]]:
-    found = engine.table(f"select * from metrics where spec = '{spec}'").to_pylist()
-    by_key = {tuple(str(row[name]) for name in KEY): row for row in found}
-    assert len(by_key) == len(found), "a key is doubled"
+    rows = engine.table(f"select * from metrics where spec = '{spec}'").to_pylist()
+    by_key = {tuple(str(row[name]) for name in KEY): row for row in rows}
+    assert len(by_key) == len(rows), "a key is doubled"
     return by_key
 
 
 def per_query(engine: Any, spec: str = "shop") -> dict[tuple[str, ...], tuple[Any, ...]]:
-    found = engine.table(f"select * from metrics_of_queries where spec = '{spec}'").to_pylist()
+    rows = engine.table(f"select * from metrics_of_queries where spec = '{spec}'").to_pylist()
     by_key = {
         (str(row["metric_date"]), row["system"], row["query_id"]): (row["ndcg_at_3"], row["mrr"])
-        for row in found
+        for row in rows
     }
-    assert len(by_key) == len(found), "a key is doubled"
+    assert len(by_key) == len(rows), "a key is doubled"
     return by_key
 
 
@@ -145,8 +145,8 @@ def expected(numbers: list[int], seed: int = 1) -> sm.Result:
 @cache
 def _expected(numbers: tuple[int, ...], seed: int) -> sm.Result:
     rankings, labels = log(seed=seed)[0], log()[1]
-    there = pa.array([FIRST + timedelta(number) for number in numbers])
-    rankings = rankings.filter(pc.is_in(rankings["ds"], there))
+    dates = pa.array([FIRST + timedelta(number) for number in numbers])
+    rankings = rankings.filter(pc.is_in(rankings["ds"], dates))
     options = {"system": "system", "date": "ds", "by": "country", "confidence": 0.95}
     return sm.evaluate(rankings, labels, METRICS, **options)
 
@@ -174,17 +174,17 @@ def check(engine: Any, numbers: list[int]) -> None:
 
 def check_days(engine: Any, seeds: dict[int, int]) -> None:
     """Exactly these days stand in both tables, each with the rankings of this seed."""
-    there, queries = facts(engine), per_query(engine)
+    stored, queries = facts(engine), per_query(engine)
     by_day = {str(FIRST + timedelta(number)): seed for number, seed in seeds.items()}
     wanted, rows = (
         [row for day, seed in by_day.items() for row in numbers_of(seed)[at][day]] for at in (0, 1)
     )
-    assert len(there) == len(wanted)
+    assert len(stored) == len(wanted)
     for row in wanted:
-        own = there[tuple(str(row[name]) for name in KEY)]
-        for name in OWN:
-            assert same(own[name], row[name]), (name, own, row)
-        assert own["definition_hash"] == row["definition_hash"]
+        actual = stored[tuple(str(row[name]) for name in KEY)]
+        for name in NUMBERS:
+            assert same(actual[name], row[name]), (name, actual, row)
+        assert actual["definition_hash"] == row["definition_hash"]
     assert len(queries) == len(rows)
     for row in rows:
         values = queries[str(row["metric_date"]), row["system"], row["query_id"]]
@@ -201,8 +201,8 @@ def same(value: float | None, wanted: float | None) -> bool:
 
 def runs(engine: Any, spec: str = "shop") -> dict[int, str]:
     """Day, by its number -> the run that wrote it, which is one."""
-    found = facts(engine, spec)
-    by_day = {(key[0], row["run_id"]) for key, row in found.items()}
+    by_key = facts(engine, spec)
+    by_day = {(key[0], row["run_id"]) for key, row in by_key.items()}
     assert len({day for day, _ in by_day}) == len(by_day), "a day of two runs"
     return {(date.fromisoformat(day) - FIRST).days: run for day, run in by_day}
 
@@ -222,9 +222,9 @@ def click_log(seed: int) -> dict[str, pa.Table]:
     The bots have their busy hour on one day, and are shown something on all.
     """
     chance = random.Random(seed)
-    shown: list[dict[str, Any]] = []
-    done: list[dict[str, Any]] = []
-    asked: list[dict[str, Any]] = []
+    impressions: list[dict[str, Any]] = []
+    events: list[dict[str, Any]] = []
+    requests: list[dict[str, Any]] = []
     for number in range(60):
         of = {
             "request_id": f"r{number}",
@@ -238,32 +238,35 @@ def click_log(seed: int) -> dict[str, pa.Table]:
         logged = began - chance.choice([0, 0, 0, 20]) * MINUTE
         if chance.random() < 0.9:
             n_results = chance.choice([0, 5])
-            asked.append(of | {"t": logged, "n": n_results})
+            requests.append(of | {"t": logged, "n": n_results})
         for position in range(1, chance.choice([0, 3, 5]) + 1):
             row = of | {"item_id": f"i{chance.randrange(6)}"}
             at = began + chance.choice([0, 0, 2, 20]) * MINUTE
             is_test = int(chance.random() < 0.03)
-            shown.append(row | {"position": position, "at": at, "is_test": is_test})
+            impressions.append(row | {"position": position, "at": at, "is_test": is_test})
             for _ in range(chance.choice([0, 0, 1, 2])):
                 action = chance.choice(["click", "purchase"])
                 after = chance.choice([-5, 1, 10, 40]) * MINUTE
                 paid = 1.25 * position if action == "purchase" else None
                 acted = {"action": action, "happened": at + after, "paid": paid}
-                done.append(row | acted | {"stay": float((number + 20 * position) % 60)})
+                events.append(row | acted | {"stay": float((number + 20 * position) % 60)})
     for user in ("u0", "u1"):
         busy = datetime(2026, 1, chance.randrange(1, 5), 12)
         row = {"request_id": "none", "item_id": "i1", "user": user, "action": "click"}
-        done += [row | {"happened": busy + minute * MINUTE} for minute in range(30)]
-    tables = zip(CLICK_TABLES, (shown, done, asked), strict=True)
+        events += [row | {"happened": busy + minute * MINUTE} for minute in range(30)]
+    tables = zip(CLICK_TABLES, (impressions, events, requests), strict=True)
     return {name: pa.Table.from_pylist(rows) for name, rows in tables}
 
 
-_ASKED = {name: name for name in ("user", "system", "query", "session")}
-_DONE = {"user": "user", "time": "happened", "dwell": "stay", "amount": "paid"}
+_REQUEST_COLUMNS = {name: name for name in ("user", "system", "query", "session")}
+_EVENT_COLUMNS = {"user": "user", "time": "happened", "dwell": "stay", "amount": "paid"}
 CLICK_JOB: dict[str, Any] = {
-    "impressions": {"relation": "impressions", "columns": _ASKED | {"time": "at"}},
-    "events": {"relation": "events", "columns": _DONE},
-    "requests": {"relation": "requests", "columns": _ASKED | {"time": "t", "results": "n"}},
+    "impressions": {"relation": "impressions", "columns": _REQUEST_COLUMNS | {"time": "at"}},
+    "events": {"relation": "events", "columns": _EVENT_COLUMNS},
+    "requests": {
+        "relation": "requests",
+        "columns": _REQUEST_COLUMNS | {"time": "t", "results": "n"},
+    },
     "cleaning": {
         "test": "is_test = 1",
         "max_events_per_user_hour": 20,
@@ -282,19 +285,21 @@ def click_job(**changed: Any) -> sm.Spec:
     return sm.Spec(name="log", clicks=clicks, metrics=metrics, output={"relation": "metrics"})
 
 
-def check_clicks(there: dict[tuple[Any, ...], dict[str, Any]], tables: dict[str, pa.Table]) -> None:
+def check_clicks(
+    actual: dict[tuple[Any, ...], dict[str, Any]], tables: dict[str, pa.Table]
+) -> None:
     """These are the numbers that DuckDB gives, without a job, of the whole log at once."""
-    with connect() as own:
+    with connect() as engine:
         for name, table in tables.items():
-            own.load(name, table)
-        whole = evaluate_clicks(click_job(), own, confidence=0.95).facts().to_pylist()
-    expected = {tuple(str(row[name]) for name in KEY): row for row in whole}
-    assert there.keys() == expected.keys()
-    assert len({key[0] for key in there}) == 5
+            engine.load(name, table)
+        rows = evaluate_clicks(click_job(), engine, confidence=0.95).facts().to_pylist()
+    expected = {tuple(str(row[name]) for name in KEY): row for row in rows}
+    assert actual.keys() == expected.keys()
+    assert len({key[0] for key in actual}) == 5
     for key, row in expected.items():
-        for name in OWN:
+        for name in NUMBERS:
             close = row[name] if row[name] is None else pytest.approx(row[name], rel=1e-9)
-            assert there[key][name] == close, (key, name)
+            assert actual[key][name] == close, (key, name)
 
 
 def by_day(**changed: Any) -> sm.Spec:

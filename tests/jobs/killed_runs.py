@@ -20,15 +20,15 @@ spawning.set_forkserver_preload(
 
 def before_statement(engine: Database, number: int, act: Callable[[], None]) -> None:
     """Do something before the statement of a number."""
-    one: Any = getattr(engine, "driver", engine)
-    execute, numbers = one.execute, itertools.count()
+    driver: Any = getattr(engine, "driver", engine)
+    execute, numbers = driver.execute, itertools.count()
 
     def counted(sql: str) -> None:
         if next(numbers) == number:
             act()
         execute(sql)
 
-    one.execute = counted
+    driver.execute = counted
 
 
 def killed(engine: Database, number: int) -> None:

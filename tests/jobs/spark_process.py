@@ -46,20 +46,20 @@ def load(engine: Database) -> None:
 def run(engine: Database, first: str, end: str, killed: str = "") -> None:
     """A run of some days; its statements are counted."""
     driver: Any = engine.driver
-    execute, n_done = driver.execute, 0
+    execute, n_statements = driver.execute, 0
     number, _, seconds = killed.partition(".")
 
     def kill() -> None:
         os.kill(os.getpid(), signal.SIGKILL)
 
     def counted(sql: str) -> None:
-        nonlocal n_done
+        nonlocal n_statements
         if threading.current_thread() is threading.main_thread():
-            if str(n_done) == number and seconds:
+            if str(n_statements) == number and seconds:
                 threading.Timer(float(f"0.{seconds}"), kill).start()
-            elif str(n_done) == number:
+            elif str(n_statements) == number:
                 kill()
-            n_done += 1
+            n_statements += 1
         execute(sql)
 
     driver.execute = counted
@@ -68,33 +68,33 @@ def run(engine: Database, first: str, end: str, killed: str = "") -> None:
     except SqlmetricsError as error:
         print(json.dumps({"error": str(error)}), flush=True)
         sys.exit(3)
-    print(json.dumps({"statements": n_done, "notes": report.notes}), flush=True)
+    print(json.dumps({"statements": n_statements, "notes": report.notes}), flush=True)
 
 
 def read(engine: Database) -> None:
     """Read until stdin ends, and count what is not whole."""
     ended = threading.Event()
     threading.Thread(target=lambda: (sys.stdin.read(), ended.set()), daemon=True).start()
-    seen = {"reads": 0, "not whole": 0, "failed": 0, "runs": 0}
-    whole, run_ids = None, set()
+    totals = {"reads": 0, "not whole": 0, "failed": 0, "runs": 0}
+    first_counts, run_ids = None, set()
     print("ready", flush=True)
     while not ended.is_set():
         try:
             rows = engine.driver.rows(EACH_DAY)
             of_queries = engine.driver.rows(QUERIES)
         except SqlmetricsError as error:
-            seen["failed"] += 1
+            totals["failed"] += 1
             print(str(error)[:300], file=sys.stderr)
             continue
         counts = [n for _, n, *_ in rows], [n for _, n, _ in of_queries]
-        whole = whole or counts
-        is_whole = counts == whole and all(n_runs == 1 for *_, n_runs, _ in rows)
+        first_counts = first_counts or counts
+        is_whole = counts == first_counts and all(n_runs == 1 for *_, n_runs, _ in rows)
         is_whole = is_whole and all(n == n_keys for _, n, n_keys in of_queries)
-        seen["reads"] += 1
-        seen["not whole"] += not is_whole
+        totals["reads"] += 1
+        totals["not whole"] += not is_whole
         run_ids |= {run_id for *_, run_id in rows}
         time.sleep(0.2)
-    print(json.dumps(seen | {"runs": len(run_ids)}), flush=True)
+    print(json.dumps(totals | {"runs": len(run_ids)}), flush=True)
 
 
 def tell(engine: Database) -> None:
@@ -129,11 +129,11 @@ def serve(engine: Database) -> None:
         print("begun", flush=True)
         began = time.monotonic()
         try:
-            told = SERVED[line.strip()](engine)
+            reply = SERVED[line.strip()](engine)
         except SqlmetricsError as error:
-            told = {"error": str(error)[:2000]}
-        told["seconds"] = time.monotonic() - began
-        print(json.dumps(told, default=str), flush=True)
+            reply = {"error": str(error)[:2000]}
+        reply["seconds"] = time.monotonic() - began
+        print(json.dumps(reply, default=str), flush=True)
 
 
 def _evaluated(engine: Database) -> dict[str, Any]:
@@ -150,7 +150,7 @@ def _of_clicks(engine: Database) -> dict[str, Any]:
     return {"run_id": write(click_job(), engine).run_id}
 
 
-def _there(engine: Database) -> dict[str, Any]:
+def _stored_rows(engine: Database) -> dict[str, Any]:
     """What stands in the tables."""
     return {
         "facts": engine.table("select * from metrics").to_pylist(),
@@ -159,7 +159,12 @@ def _there(engine: Database) -> dict[str, Any]:
     }
 
 
-SERVED = {"evaluation": _evaluated, "job": _written, "click log": _of_clicks, "tables": _there}
+SERVED = {
+    "evaluation": _evaluated,
+    "job": _written,
+    "click log": _of_clicks,
+    "tables": _stored_rows,
+}
 
 if __name__ == "__main__":
     commands = {"load": load, "run": run, "read": read, "tell": tell, "serve": serve}

@@ -31,14 +31,14 @@ PLACE = parse_url("postgresql://ann@db/warehouse")
 
 def spec(sql: str = "", **changed: object) -> sm.Spec:
     relation = {"relation": "shop.runs", "columns": {"system": "model", "date": "ds"}}
-    given = {
+    settings = {
         "name": "shop",
         "rankings": {"sql": sql} if sql else relation,
         "labels": {"relation": "shop.truth", "columns": {"grade": "relevance"}},
         "metrics": ["ndcg@10", "mrr"],
         "output": {"relation": "marts.m", "per_query": "marts.mq"},
     }
-    return sm.Spec(**given | changed)
+    return sm.Spec(**settings | changed)
 
 
 @pytest.mark.parametrize("sql", FORMS)
@@ -96,14 +96,14 @@ def fields(columns: list[tuple[Dataset, str]]) -> list[str]:
 
 @by_turns(1.4)
 def test_a_click_log_reads_what_was_shown_and_done() -> None:
-    asked = sm.Spec(
+    click_spec = sm.Spec(
         clicks=LOG,
         metrics=["ndcg@10"],
         online=["ctr@5"],
         by=["country"],
         output={"relation": "marts.m", "per_query": "marts.mq"},
     )
-    read = columns_read(asked, PLACE)
+    read = columns_read(click_spec, PLACE)
     decided = ["shown.rid", "shown.sku", "shown.pos", "events.r", "events.i", "events.kind"]
     assert {name: fields(columns) for name, columns in read["facts"].items()} == {
         "metric_date": ["shown.ts"],
@@ -112,7 +112,7 @@ def test_a_click_log_reads_what_was_shown_and_done() -> None:
         **dict.fromkeys(("value", "numerator", "denominator"), decided),
     }
     assert fields(read["per_query"]["ndcg_at_10"]) == decided
-    assert fields(filters_read(asked, PLACE)) == [
+    assert fields(filters_read(click_spec, PLACE)) == [
         "shown.is_internal",
         "shown.is_probe",
         "shown.agent",
@@ -129,24 +129,24 @@ def test_a_wide_log_reads_the_actions_that_a_metric_counts() -> None:
     columns = {"clicked": "c", "actions": {"purchase": "b"}, "dwell": "stay", "query": "q"}
     log = {"relation": "shop.log", "columns": columns}
     pooled = {"pool": "query_item"}
-    asked = sm.Spec(
+    wide_spec = sm.Spec(
         clicks={"log": log, "labels": pooled, "cleaning": {"min_dwell": 5}},
         metrics=["ndcg@10"],
         online=["purchases"],
         output={"relation": "marts.m"},
     )
     of_both = ["log.request_id", "log.item_id", "log.position"]
-    read = columns_read(asked, PLACE)
+    read = columns_read(wide_spec, PLACE)
     assert fields(read["per_query"]["ndcg_at_10"]) == [*of_both, "log.q", "log.stay", "log.c"]
     assert fields(read["facts"]["value"]) == [*of_both, "log.q", "log.stay", "log.c", "log.b"]
 
 
 def test_user_behavior_insights_name_their_own_columns() -> None:
     tables = {name: {"relation": f"ubi.{name}"} for name in ("events", "requests")}
-    asked = sm.Spec(
+    ubi_spec = sm.Spec(
         clicks={"format": "ubi", **tables}, metrics=["mrr"], output={"relation": "marts.m"}
     )
-    read = columns_read(asked, PLACE)["facts"]["value"]
+    read = columns_read(ubi_spec, PLACE)["facts"]["value"]
     assert fields(read) == [
         *("events.query_id", "events.event_attributes", "events.action_name"),
         "requests.query_id",
@@ -154,52 +154,54 @@ def test_user_behavior_insights_name_their_own_columns() -> None:
 
 
 def test_segments_weights_and_filters_name_their_columns() -> None:
-    asked = spec(
+    segmented = spec(
         rankings={"relation": "shop.runs", "where": "not is_test and region in ('de', 'fr')"},
         queries={"relation": "shop.queries", "columns": {"weight": "traffic", "text": "words"}},
         segments={"new": "signup_days <= 7 or plan = 'trial'", "query_length": "query_length"},
         by=["new", "query_length"],
     )
-    facts = columns_read(asked, PLACE)["facts"]
+    facts = columns_read(segmented, PLACE)["facts"]
     assert fields(facts["segment_value"]) == [
         *("queries.query_id", "queries.signup_days", "queries.plan", "queries.words")
     ]
     assert fields(facts["value"])[-2:] == ["queries.query_id", "queries.traffic"]
-    assert fields(filters_read(asked, PLACE)) == ["runs.is_test", "runs.region"]
+    assert fields(filters_read(segmented, PLACE)) == ["runs.is_test", "runs.region"]
 
 
 def test_the_facet_is_openlineages_own() -> None:
     generated = pytest.importorskip("openlineage.client.generated.column_lineage_dataset")
     rankings = {"relation": "shop.runs", "columns": {"system": "model", "date": "ds"}}
-    asked = spec(rankings={**rankings, "where": "is_test = 0"})
-    event = Lineage(asked, PLACE, "0191c5f2-0000-7000-8000-000000000000").event(
-        COMPLETE, Summary(asked)
+    filtered = spec(rankings={**rankings, "where": "is_test = 0"})
+    event = Lineage(filtered, PLACE, "0191c5f2-0000-7000-8000-000000000000").event(
+        COMPLETE, Summary(filtered)
     )
-    facets = {one["name"]: one["facets"]["columnLineage"] for one in event["outputs"][:2]}
-    for told in facets.values():
+    facets = {
+        dataset["name"]: dataset["facets"]["columnLineage"] for dataset in event["outputs"][:2]
+    }
+    for facet in facets.values():
         fields = {
             name: generated.Fields(
-                inputFields=[generated.InputField(**one) for one in field["inputFields"]]
+                inputFields=[generated.InputField(**column) for column in field["inputFields"]]
             )
-            for name, field in told["fields"].items()
+            for name, field in facet["fields"].items()
         }
         filters = [
             generated.InputField(
                 **field
                 | {"transformations": [generated.Transformation(**field["transformations"][0])]}
             )
-            for field in told["dataset"]
+            for field in facet["dataset"]
         ]
         assert [(field.field, field.transformations[0].subtype) for field in filters] == [
             ("is_test", "FILTER")
         ]
-        own = generated.ColumnLineageDatasetFacet(fields=fields, dataset=filters)
-        assert told["_schemaURL"] == own._get_schema()
+        expected = generated.ColumnLineageDatasetFacet(fields=fields, dataset=filters)
+        assert facet["_schemaURL"] == expected._get_schema()
     facts = facets["warehouse.marts.m"]["fields"]
     assert {*facts} == {"metric_date", "system", "value", "numerator", "denominator"}
     source = {"namespace": "postgres://db:5432", "name": "warehouse.shop.runs"}
     assert facts["metric_date"]["inputFields"] == [{**source, "field": "ds"}]
-    assert [one["field"] for one in facts["value"]["inputFields"]] == [
+    assert [column["field"] for column in facts["value"]["inputFields"]] == [
         *("query_id", "item_id", "score"),
         *("query_id", "item_id", "relevance"),
     ]

@@ -75,7 +75,9 @@ def log(seed: int = 1) -> pa.Table:
     ]
     # a request is of one query, and began at one moment
     first = {row["request"]: row for row in reversed(rows)}
-    same = [row | {one: first[row["request"]][one] for one in ("query", "at")} for row in rows]
+    same = [
+        row | {column: first[row["request"]][column] for column in ("query", "at")} for row in rows
+    ]
     return pa.Table.from_pylist(same)
 
 
@@ -93,15 +95,15 @@ def new_lists() -> pa.Table:
     )
 
 
-def spec(asked: Row | None = None, **more: Any) -> sm.Spec:
+def spec(counterfactual: Row | None = None, **fields: Any) -> sm.Spec:
     clicks = {
         "log": {"relation": "log", "columns": LOGGED},
         "propensity": {"method": "given", "given": CURVE},
-        "counterfactual": asked or LISTS,
+        "counterfactual": counterfactual or LISTS,
         "daily": True,
     }
-    given: Row = {"name": "log", "metrics": ["ctr", "mrr"], "output": {"relation": "metrics"}}
-    return sm.Spec(**{**given, "clicks": clicks | more.pop("clicks", {}), **more})
+    defaults: Row = {"name": "log", "metrics": ["ctr", "mrr"], "output": {"relation": "metrics"}}
+    return sm.Spec(**{**defaults, "clicks": clicks | fields.pop("clicks", {}), **fields})
 
 
 @contextmanager
@@ -121,54 +123,66 @@ def opened(servers: Any, writer: str = "duckdb") -> Iterator[Any]:
 
 def rows(engine: Any) -> dict[tuple[Any, ...], Row]:
     """The rows of what was not shown."""
-    found = engine.table("select * from metrics").to_pylist()
-    found = [row for row in found if is_estimated(row["metric"])]
-    made = {tuple(str(row[name]) for name in KEY): row for row in found}
-    assert len(made) == len(found)
-    return made
+    estimated = engine.table("select * from metrics").to_pylist()
+    estimated = [row for row in estimated if is_estimated(row["metric"])]
+    by_key = {tuple(str(row[name]) for name in KEY): row for row in estimated}
+    assert len(by_key) == len(estimated)
+    return by_key
 
 
-def shown(engine: Any, asked: sm.Spec, day: int) -> dict[tuple[Any, ...], CounterfactualEstimate]:
+def estimates_of_day(
+    engine: Any, job: sm.Spec, day: int
+) -> dict[tuple[Any, ...], CounterfactualEstimate]:
     """What `clicks counterfactual` says of a log of that day alone."""
-    clicks = asked.clicks
+    clicks = job.clicks
     assert clicks is not None
     of_day = clicks.model_copy(update={"evaluation": days(day, day + 1)})
-    with sm.clicks.clean(of_day, engine) as there:
-        result = sm.clicks.counterfactual_metrics(there, confidence=asked.confidence, by=asked.by)
+    with sm.clicks.clean(of_day, engine) as cleaned:
+        result = sm.clicks.counterfactual_metrics(cleaned, confidence=job.confidence, by=job.by)
     when = str(FIRST + timedelta(day))
     return {
-        (when, one.system, f"{one.metric}(estimator={one.estimator})", str(one.k), of): one
-        for one in result.estimates
-        for of in [one.segment_value]
+        (
+            when,
+            estimate.system,
+            f"{estimate.metric}(estimator={estimate.estimator})",
+            str(estimate.k),
+            of,
+        ): estimate
+        for estimate in result.estimates
+        for of in [estimate.segment_value]
     }
 
 
 def of_metrics(
-    wanted: Mapping[tuple[Any, ...], object], found: Mapping[tuple[Any, ...], Row]
+    wanted: Mapping[tuple[Any, ...], object], actual: Mapping[tuple[Any, ...], Row]
 ) -> dict[tuple[Any, ...], Row]:
     """The rows of the metrics that are wanted."""
     metrics = {key[2] for key in wanted}
-    return {key: row for key, row in found.items() if key[2] in metrics}
+    return {key: row for key, row in actual.items() if key[2] in metrics}
 
 
-def check(engine: Any, asked: sm.Spec, numbers: tuple[int, ...] = (0, 1, 3, 4)) -> None:
+def check(engine: Any, job: sm.Spec, numbers: tuple[int, ...] = (0, 1, 3, 4)) -> None:
     """The rows of these days, and of no other, are what is shown of each.
 
     Metrics that an earlier spec asked for keep theirs, whatever replaces the others.
     """
-    wanted = {key: one for day in numbers for key, one in shown(engine, asked, day).items()}
-    there = of_metrics(wanted, rows(engine))
-    assert there.keys() == wanted.keys()
-    for key, one in wanted.items():
-        row = there[key]
-        assert row["segment_name"] == one.segment_name
-        assert (row["n_queries"], row["n_clusters"]) == (one.n, one.n_clusters), key
+    wanted = {
+        key: estimate
+        for day in numbers
+        for key, estimate in estimates_of_day(engine, job, day).items()
+    }
+    actual = of_metrics(wanted, rows(engine))
+    assert actual.keys() == wanted.keys()
+    for key, estimate in wanted.items():
+        row = actual[key]
+        assert row["segment_name"] == estimate.segment_name
+        assert (row["n_queries"], row["n_clusters"]) == (estimate.n, estimate.n_clusters), key
         for name in ("value", "ci_low", "ci_high"):
-            told = getattr(one, name)
-            near = told if told is None else pytest.approx(told, rel=1e-9, abs=1e-12)
+            expected = getattr(estimate, name)
+            near = expected if expected is None else pytest.approx(expected, rel=1e-9, abs=1e-12)
             assert row[name] == near, (key, name)
-        if one.value is not None:
-            assert row["numerator"] / row["denominator"] == pytest.approx(one.value, rel=1e-12)
+        if estimate.value is not None:
+            assert row["numerator"] / row["denominator"] == pytest.approx(estimate.value, rel=1e-12)
             assert row["ci_method"] == "Student's t, 95 %, by user"
 
 
@@ -192,32 +206,34 @@ def test_a_day_has_the_numbers_that_are_shown_of_it(writer: str, servers: Any) -
 @by_turns(0.8)
 def test_a_run_replaces_its_own_days_and_views_have_the_rows(servers: Any) -> None:
     """And text that is compiled makes the same rows, of the same definitions."""
-    asked = spec(LISTS | {"metrics": ["dcg@3", "clicks@4"], "estimators": ["ips", "snips"]})
+    job = spec(LISTS | {"metrics": ["dcg@3", "clicks@4"], "estimators": ["ips", "snips"]})
     with opened(servers) as engine:
-        write(asked, engine, days(0, 6))
+        write(job, engine, days(0, 6))
         before = rows(engine)
-        assert open_days(asked, engine, backfill=True) == []
+        assert open_days(job, engine, backfill=True) == []
         engine.execute("update log set clicked = 1 - clicked where item in ('a', 'b')")
-        write(asked, engine, days(1, 2))
+        write(job, engine, days(1, 2))
         after = rows(engine)
         changed = {key[0] for key in before if before[key]["value"] != after[key]["value"]}
         assert changed == {"2026-01-02"}
-        text = job_text(asked, engine.translation, days(1, 2), "'a run'", "current_timestamp")
+        text = job_text(job, engine.translation, days(1, 2), "'a run'", "current_timestamp")
         for statement in (*text.tables, *text.evaluation, *text.replacement):
             engine.execute(statement)
         same(rows(engine), after)
         wide = engine.table("select * from metrics_log_all where metric_date = '2026-01-02'")
-        (one,) = (row for row in wide.to_pylist() if row["system"] == "one")
-        assert one["dcg_estimator_ips_at_3"] == after["2026-01-02", "one", *DCG]["value"]
+        (wide_row,) = (row for row in wide.to_pylist() if row["system"] == "one")
+        assert wide_row["dcg_estimator_ips_at_3"] == after["2026-01-02", "one", *DCG]["value"]
         for name in {*NAMES} - {"comparison"}:  # there is no baseline
             engine.rows(f"select count(*) from metrics_{name}")
         described = engine.table("select * from metrics_metrics order by name")
-        (ips, snips) = (one for one in described.to_pylist() if one["name"].startswith("clicks("))
+        (ips, snips) = (
+            metric for metric in described.to_pylist() if metric["name"].startswith("clicks(")
+        )
         assert (ips["direction"], ips["unit"], ips["roll_up"]) == ("higher", "count", "ratio")
         assert "over all weighed clicks" in snips["meaning"]
         assert "over all" not in ips["meaning"]
-        told = evaluated(asked, engine, days(1, 2), confidence=0.95).facts().to_pylist()
-        table = {tuple(str(row[name]) for name in KEY): row for row in told}
+        evaluation = evaluated(job, engine, days(1, 2), confidence=0.95).facts().to_pylist()
+        table = {tuple(str(row[name]) for name in KEY): row for row in evaluation}
         for key, row in after.items():
             if key[0] == "2026-01-02":
                 for name in ("value", "numerator", "denominator", "ci_low", "ci_high"):
@@ -232,43 +248,43 @@ DCG = ("dcg(estimator=ips)", "3", "all")
 def test_segments_have_rows_and_checks(writer: str, servers: Any) -> None:
     """A text that is compiled makes the same; a check looks at a segment."""
     limits = [{"metric": f"{DCG[0]}@3", "min": 0.001, "segment": {"device": "*"}}]
-    asked = spec(LISTS | {"metrics": ["dcg@3", "recall@2"]}, by=["device"], checks=limits)
+    job = spec(LISTS | {"metrics": ["dcg@3", "recall@2"]}, by=["device"], checks=limits)
     with opened(servers, writer) as engine:
-        write(asked, engine, days(0, 5))
-        check(engine, asked)
-        there = rows(engine)
-        assert {key[-1] for key in there} == {"all", "phone", "(unknown)"}
-        found = verdicts(asked, engine, days=[days(4, 5)])
-        assert {one.segment for one in found} == {"device=phone", "device=(unknown)"}
+        write(job, engine, days(0, 5))
+        check(engine, job)
+        stored = rows(engine)
+        assert {key[-1] for key in stored} == {"all", "phone", "(unknown)"}
+        results = verdicts(job, engine, days=[days(4, 5)])
+        assert {result.segment for result in results} == {"device=phone", "device=(unknown)"}
         if writer == "duckdb":
             when = days(1, 2), "'a run'", "current_timestamp"
-            text = job_text(asked, engine.translation, *when)
+            text = job_text(job, engine.translation, *when)
             for statement in (*text.tables, *text.evaluation, *text.replacement):
                 engine.execute(statement)
-            same(rows(engine), there)
+            same(rows(engine), stored)
         first = LISTS | {"metrics": ["mrr@1", "hit@1"], "list_depth": 1}
-        for other, there in ((POLICY, (0, 1, 3, 4, 5)), (None, (0, 1, 3, 4))):
-            asked = spec({"policy": other} if other else first, by=["device"])
-            write(asked, engine, full_refresh=True, allow_loss=5, adopt=True)
-            check(engine, asked, there)
+        for other, numbers in ((POLICY, (0, 1, 3, 4, 5)), (None, (0, 1, 3, 4))):
+            job = spec({"policy": other} if other else first, by=["device"])
+            write(job, engine, full_refresh=True, allow_loss=5, adopt=True)
+            check(engine, job, numbers)
         if writer == "duckdb":
             before = rows(engine)
-            text = job_text(asked, engine.translation, *when)
+            text = job_text(job, engine.translation, *when)
             for statement in (*text.tables, *text.evaluation, *text.replacement):
                 engine.execute(statement)
             # of whole days: metrics that are asked for no more lose theirs of that day
-            own = shown(engine, asked, 1)
-            same(of_metrics(own, rows(engine)), of_metrics(own, before))
+            estimates = estimates_of_day(engine, job, 1)
+            same(of_metrics(estimates, rows(engine)), of_metrics(estimates, before))
 
 
-def same(found: dict[tuple[Any, ...], Row], wanted: dict[tuple[Any, ...], Row]) -> None:
+def same(actual: dict[tuple[Any, ...], Row], wanted: dict[tuple[Any, ...], Row]) -> None:
     """The same numbers, but for the order in which they were added up."""
-    assert found.keys() == wanted.keys()
+    assert actual.keys() == wanted.keys()
     for key, row in wanted.items():
         for name in NUMBERS:
             value = row[name]
             near = value if value is None else pytest.approx(value, rel=1e-9, abs=1e-12)
-            assert found[key][name] == near, (key, name)
+            assert actual[key][name] == near, (key, name)
 
 
 @by_turns(1.1)
@@ -280,8 +296,8 @@ def test_checks_take_limits_and_drops_of_them(servers: Any) -> None:
     ]
     with opened(servers) as engine:
         write(spec(), engine, days(0, 5))
-        found = verdicts(spec(checks=limits), engine, days=[days(4, 5)])
-        assert [one.holds for one in found] == [True, True, False, True]
+        results = verdicts(spec(checks=limits), engine, days=[days(4, 5)])
+        assert [result.holds for result in results] == [True, True, False, True]
         wrong = spec(checks=[{"metric": "dcg(estimator=ips)@9", "min": 0}])
         with pytest.raises(SpecError, match="unknown metric of the spec"):
             verdicts(wrong, engine)
@@ -290,9 +306,9 @@ def test_checks_take_limits_and_drops_of_them(servers: Any) -> None:
 @by_turns(1)
 def test_days_of_which_the_log_has_nothing_are_no_data(servers: Any) -> None:
     with opened(servers) as engine:
-        for own in (["ctr"], ["mrr"]):
+        for metrics in (["ctr"], ["mrr"]):
             with pytest.raises(NoDataError):
-                write(spec(metrics=own), engine, days(2, 3))
+                write(spec(metrics=metrics), engine, days(2, 3))
         write(spec(metrics=["ctr"]), engine, days(2, 3), check=False)
         with pytest.raises(InputError, match="no list matches a query of the log"):
             write(spec(), engine, days(5, 6))
@@ -312,12 +328,12 @@ def test_what_another_run_would_tell_differently_is_refused(servers: Any) -> Non
         with pytest.raises(SpecError, match="the uniform policy needs actions"):
             write(spec(uniform), engine, days(3, 5))
         labels = {"pool": "query_item", "window": window}
-        asked = spec(clicks=learned | {"labels": labels, "evaluation": days(3, 5)})
+        job = spec(clicks=learned | {"labels": labels, "evaluation": days(3, 5)})
         with pytest.raises(SpecError, match="a text of SQL cannot contain them"):
-            job_text(asked, engine.translation, days(3, 5), "'a run'", "current_timestamp")
-        write(asked, engine, days(3, 4))
-        write(asked, engine, days(4, 5))
-        check(engine, asked, (3, 4))
+            job_text(job, engine.translation, days(3, 5), "'a run'", "current_timestamp")
+        write(job, engine, days(3, 4))
+        write(job, engine, days(4, 5))
+        check(engine, job, (3, 4))
         ten = spec(uniform | {"actions": 10})
         write(ten, engine, full_refresh=True, allow_loss=2)
         check(engine, ten, (0, 1, 3, 4, 5))
@@ -326,39 +342,44 @@ def test_what_another_run_would_tell_differently_is_refused(servers: Any) -> Non
 def test_what_decides_a_number_is_in_its_definition() -> None:
     """A clip decides what is clipped, a prior what has a model, and propensities all of lists."""
 
-    def hashes(asked: sm.Spec) -> dict[str, str]:
-        return {str(one): asked.definition_hash(one) for one in asked.estimated}
+    def hashes(job: sm.Spec) -> dict[str, str]:
+        return {str(metric): job.definition_hash(metric) for metric in job.estimated}
 
     def changed(other: sm.Spec) -> set[str]:
         was = hashes(spec())
         return {
-            estimated_metric(one).estimator for one, of in hashes(other).items() if was[one] != of
+            estimated_metric(metric).estimator
+            for metric, of in hashes(other).items()
+            if was[metric] != of
         }
 
     assert changed(spec(LISTS | {"clip": 5})) == {"clipped_ips", "dr"}
     assert changed(spec(LISTS | {"prior": 5})) == {"dr"}
     curve = {"propensity": {"method": "given", "given": {1: 1, 2: 0.5}}}
     assert changed(spec(clicks=curve)) == {"ips", "clipped_ips", "snips", "dr"}
-    told = spec().definition(spec().estimated[0])
-    assert (told["metric"], told["estimator"]) == ("dcg@3", "ips")
-    assert told["propensity"]["method"] == "given"
+    definition = spec().definition(spec().estimated[0])
+    assert (definition["metric"], definition["estimator"]) == ("dcg@3", "ips")
+    assert definition["propensity"]["method"] == "given"
 
 
 def test_a_text_for_a_database_that_reads_no_files_has_no_lists_of_a_file() -> None:
     columns = {"query": "list", "item": "item", "score": "score"}
-    asked = spec(LISTS | {"rankings": {"file": "new.parquet", "columns": columns}})
+    job = spec(LISTS | {"rankings": {"file": "new.parquet", "columns": columns}})
     with pytest.raises(SpecError, match="PostgreSQL cannot read files"):
-        job_text(asked, Translation(dialect_named("postgres")), days(3, 5), "'a run'", "now()")
+        job_text(job, Translation(dialect_named("postgres")), days(3, 5), "'a run'", "now()")
 
 
 def test_its_texts() -> None:
-    one = estimated_metric(" Clicks( estimator = IPS )@ 10 ")
-    assert (str(one), one.column) == ("clicks(estimator=ips)@10", "clicks_estimator_ips_at_10")
-    for wrong, said in {
+    metric = estimated_metric(" Clicks( estimator = IPS )@ 10 ")
+    assert (str(metric), metric.column) == (
+        "clicks(estimator=ips)@10",
+        "clicks_estimator_ips_at_10",
+    )
+    for wrong, message in {
         "dcg(estimator=dm)": "unknown estimator 'dm'",
         "recall(estimator=dr)@5": "unknown estimator 'dr'",
         "ndcg(estimator=ips)@3": "divides by the best list",
         "dcg": "cannot be read; write it like",
     }.items():
-        with pytest.raises(SpecError, match=said):
+        with pytest.raises(SpecError, match=message):
             estimated_metric(wrong)

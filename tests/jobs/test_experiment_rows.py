@@ -273,11 +273,11 @@ def test_the_table_goes_wherever_the_others_go(tmp_path: Path) -> None:
     with connect(database) as engine:
         days = Part(Days(start=FIRST, end=FIRST + timedelta(1)))
         assert "-- m_experiment is written by sqlmetrics run alone" in dry_run(spec, engine, days)
-        for each in (spec, plain):
-            publish(each, engine, str(file))
+        for version in (spec, plain):
+            publish(version, engine, str(file))
             with connect(str(file)) as published:
                 assert len(rows_of(published)) == 8
-            assert "m_experiment" in {thing.name for thing in made_by_runs(each, engine)}
+            assert "m_experiment" in {thing.name for thing in made_by_runs(version, engine)}
 
 
 @by_turns(3)
@@ -297,8 +297,8 @@ def test_checks_fail_where_a_guardrail_or_the_sample_ratio_is_broken() -> None:
         return spec.having(clicks=clicks)
 
     def statuses(checked: sm.Spec, day: str) -> list[tuple[str, str]]:
-        found = sm.check(checked, engine, day=day)
-        return [(verdict.what, verdict.status) for verdict in found]
+        results = sm.check(checked, engine, day=day)
+        return [(verdict.what, verdict.status) for verdict in results]
 
     names = ["purchases", "ctr@1", "sample ratio"]
     with connect() as engine:
@@ -312,10 +312,10 @@ def test_checks_fail_where_a_guardrail_or_the_sample_ratio_is_broken() -> None:
         )
         worse = turned(control="B")
         night(worse, engine, 0, DAYS)
-        found = sm.check(worse, engine, day="2026-01-03")
-        assert [verdict.status for verdict in found] == ["FAILED", "warn", "ok"]
+        results = sm.check(worse, engine, day="2026-01-03")
+        assert [verdict.status for verdict in results] == ["FAILED", "warn", "ok"]
         with pytest.raises(sm.CheckError, match=r"purchases of A on 2026-01-03 is 0.2.* interval"):
-            found.raise_if()
+            results.raise_if()
         uneven = turned(shares={"A": 9.0, "B": 1.0})
         night(uneven, engine, 0, DAYS)
         wanted = [("purchases", "FAILED"), ("ctr@1", "warn"), ("sample ratio", "FAILED")]
@@ -335,8 +335,8 @@ def test_a_backfill_looks_at_days_that_were_computed_before_the_experiment_was_s
     with connect() as engine:
         loaded(engine, log_rows(120))
         sm.run(plain, engine, start="2026-01-01", end="2026-01-04")
-        (first, *others) = sm.run(spec, engine, backfill=True)
-        assert (first.rows["experiment"], others) == (3 * 2 * 2, [])
+        (first, *rest) = sm.run(spec, engine, backfill=True)
+        assert (first.rows["experiment"], rest) == (3 * 2 * 2, [])
         assert sm.run(spec, engine, backfill=True) == []
 
 

@@ -50,16 +50,16 @@ def values(
     text = f"select {', '.join([*keys, *expressions.values()])} from (\n{sql}\n) as t group by all"
     rows = shop.execute(text).fetchall()
     return {
-        name: {tuple(map(str, row[: len(keys)])): row[len(keys) + place] for row in rows}
-        for place, name in enumerate(expressions)
+        name: {tuple(map(str, row[: len(keys)])): row[len(keys) + index] for row in rows}
+        for index, name in enumerate(expressions)
     }
 
 
 def check(shop: Shop, sql: str, expressions: Mapping[str, str], segment: str) -> None:
     """Compare each metric with a hand calculation: by system, by day, and by segment."""
     assert expressions.keys() == METRICS.keys()
-    own = () if segment == "all" else (segment,)
-    for keys in (("system", *own), ("metric_date", "system", *own)):
+    segment_keys = () if segment == "all" else (segment,)
+    for keys in (("system", *segment_keys), ("metric_date", "system", *segment_keys)):
         stored = tuple("segment_value" if key == segment else key for key in keys)
         for name, got in values(shop, sql, expressions, keys).items():
             same(got, by_hand(shop, *METRICS[name], stored, segment))
@@ -78,85 +78,99 @@ def bundle(folder: Path, **options: str) -> dict[str, Any]:
 
 @by_turns(1.1)
 def test_superset_sums_as_the_facts_say(shop: Shop, tmp_path: Path) -> None:
-    made = bundle(tmp_path)
-    tables = {one["table_name"]: one for path, one in made.items() if path.startswith("datasets")}
+    files = bundle(tmp_path)
+    tables = {
+        asset["table_name"]: asset for path, asset in files.items() if path.startswith("datasets")
+    }
     title = spec().title
-    for segment, own in ((f"{title}: all queries", "all"), (f"{title}: by country", "country")):
+    for segment, dimension in (
+        (f"{title}: all queries", "all"),
+        (f"{title}: by country", "country"),
+    ):
         table = tables[segment]
-        saved = {one["metric_name"]: one["expression"] for one in table["metrics"]}
+        saved = {metric["metric_name"]: metric["expression"] for metric in table["metrics"]}
         del saved["n_queries"]
-        check(shop, table["sql"], saved, own)
+        check(shop, table["sql"], saved, dimension)
     intervals = tables[f"{title}: intervals"]
-    saved = {one["metric_name"]: one["expression"] for one in intervals["metrics"]}
+    saved = {metric["metric_name"]: metric["expression"] for metric in intervals["metrics"]}
     where = f"select * from ({intervals['sql']}) as t where metric = 'ndcg' and k = 10"
-    found = values(shop, where, saved, ("system",))
-    same(found["value"], by_hand(shop, "ndcg", 10, ["system"]))
-    assert {*found["ci_low"].values()} == {None}, "no interval of several days"
-    found = values(shop, where, saved, ("metric_date", "system"))
-    same(found["value"], by_hand(shop, "ndcg", 10, ["metric_date", "system"]))
-    assert {key[1] for key, low in found["difference_low"].items() if low is not None} == {"new"}
+    totals = values(shop, where, saved, ("system",))
+    same(totals["value"], by_hand(shop, "ndcg", 10, ["system"]))
+    assert {*totals["ci_low"].values()} == {None}, "no interval of several days"
+    totals = values(shop, where, saved, ("metric_date", "system"))
+    same(totals["value"], by_hand(shop, "ndcg", 10, ["metric_date", "system"]))
+    assert {key[1] for key, low in totals["difference_low"].items() if low is not None} == {"new"}
     runs = tables[f"{title}: runs"]
     assert values(shop, runs["sql"], {"runs": "count(*)"}, ())["runs"] == {(): 1}
 
 
 def test_superset_joins_its_files_by_uuids(tmp_path: Path) -> None:
-    made = bundle(tmp_path)
-    kinds = {kind: _uuids(made, kind) for kind in ("databases", "datasets", "charts")}
+    files = bundle(tmp_path)
+    kinds = {kind: _uuids(files, kind) for kind in ("databases", "datasets", "charts")}
     assert len({*kinds["databases"], *kinds["datasets"], *kinds["charts"]}) == sum(
         map(len, kinds.values())
     )
-    assert {one["database_uuid"] for one in kinds["datasets"].values()} == {*kinds["databases"]}
-    assert {one["dataset_uuid"] for one in kinds["charts"].values()} <= {*kinds["datasets"]}
-    (board,) = (one for path, one in made.items() if path.startswith("dashboards"))
-    placed = [one["meta"] for one in board["position"].values() if one and "CHART-" in str(one)]
+    assert {dataset["database_uuid"] for dataset in kinds["datasets"].values()} == {
+        *kinds["databases"]
+    }
+    assert {chart["dataset_uuid"] for chart in kinds["charts"].values()} <= {*kinds["datasets"]}
+    (board,) = (asset for path, asset in files.items() if path.startswith("dashboards"))
+    placed = [
+        component["meta"]
+        for component in board["position"].values()
+        if component and "CHART-" in str(component)
+    ]
     placed = [meta for meta in placed if "uuid" in meta]
     assert {meta["uuid"] for meta in placed} == {*kinds["charts"]}
     assert len({meta["chartId"] for meta in placed}) == len(placed)
     filters = board["metadata"]["native_filter_configuration"]
-    assert [one["name"] for one in filters] == ["Days", "System", "country"]
-    for one in filters:
-        assert {target["datasetUuid"] for target in one["targets"] if target} <= {
+    assert [native_filter["name"] for native_filter in filters] == ["Days", "System", "country"]
+    for native_filter in filters:
+        assert {target["datasetUuid"] for target in native_filter["targets"] if target} <= {
             *kinds["datasets"]
         }
-    for one in kinds["charts"].values():  # a chart asks for metrics that its data set has
-        table = kinds["datasets"][one["dataset_uuid"]]
+    for chart in kinds["charts"].values():  # a chart asks for metrics that its data set has
+        table = kinds["datasets"][chart["dataset_uuid"]]
         names = {metric["metric_name"] for metric in table["metrics"]}
         columns = {column["column_name"] for column in table["columns"]}
-        assert {*one["params"].get("metrics", [])} <= names
-        assert {*one["params"].get("groupby", []), *one["params"].get("all_columns", [])} <= columns
+        assert {*chart["params"].get("metrics", [])} <= names
+        assert {
+            *chart["params"].get("groupby", []),
+            *chart["params"].get("all_columns", []),
+        } <= columns
 
 
-def _uuids(made: Mapping[str, Any], kind: str) -> dict[str, Any]:
-    found = {one["uuid"]: one for path, one in made.items() if path.startswith(kind)}
-    assert all(str(UUID(one)) == one for one in found)
-    return found
+def _uuids(files: Mapping[str, Any], kind: str) -> dict[str, Any]:
+    assets = {asset["uuid"]: asset for path, asset in files.items() if path.startswith(kind)}
+    assert all(str(UUID(uuid)) == uuid for uuid in assets)
+    return assets
 
 
 def test_a_database_is_told_without_its_password(tmp_path: Path) -> None:
-    own = "0d1fb2f2-6a0a-4a44-9a3e-7f6a5a6a1a11"
-    options = {"database_uri": URI, "database_name": "shop", "database_uuid": own}
-    made = bundle(tmp_path, dialect="postgres", **options)
-    database = made["databases/shop.yaml"]
+    uuid = "0d1fb2f2-6a0a-4a44-9a3e-7f6a5a6a1a11"
+    options = {"database_uri": URI, "database_name": "shop", "database_uuid": uuid}
+    files = bundle(tmp_path, dialect="postgres", **options)
+    database = files["databases/shop.yaml"]
     assert database["sqlalchemy_uri"] == URI.replace("s3cret", "XXXXXXXXXX")
-    assert database["uuid"] == own
-    assert "s3cret" not in json.dumps(made)
-    assert {one["schema"] for path, one in made.items() if "datasets" in path} == {"public"}
+    assert database["uuid"] == uuid
+    assert "s3cret" not in json.dumps(files)
+    assert {asset["schema"] for path, asset in files.items() if "datasets" in path} == {"public"}
     other = bundle(tmp_path)
-    assert {one["schema"] for path, one in other.items() if "datasets" in path} == {"main"}
-    assert _names(made).isdisjoint(_names(other)), "Superset takes no name twice"
+    assert {asset["schema"] for path, asset in other.items() if "datasets" in path} == {"main"}
+    assert _names(files).isdisjoint(_names(other)), "Superset takes no name twice"
     with pytest.raises(sm.SpecError, match="--database-uuid: 'x' is not a UUID"):
         bundle(tmp_path, database_uuid="x")
     with pytest.raises(sm.SpecError, match=r"'shop\.duckdb' is not a SQLAlchemy URL"):
         bundle(tmp_path, database_uri="shop.duckdb")
 
 
-def _names(made: Mapping[str, Any]) -> set[str]:
+def _names(files: Mapping[str, Any]) -> set[str]:
     """What there can be but once, and the UUIDs that are not the connection's."""
     return {
-        one[key]
-        for path, one in made.items()
+        asset[key]
+        for path, asset in files.items()
         for key in ("table_name", "slug", "uuid")
-        if key in one and not path.startswith("databases")
+        if key in asset and not path.startswith("databases")
     }
 
 
@@ -164,17 +178,22 @@ def test_cube_sums_as_the_facts_say(shop: Shop, tmp_path: Path) -> None:
     (file,) = sm.export(spec(), "cube", tmp_path)
     cubes = yaml.safe_load(file.read_text())["cubes"]
     for cube, segment in zip(cubes, SLICES.values(), strict=True):
-        shown = {one["name"]: one["sql"] for one in cube["measures"] if one["type"] == "number"}
-        for one in cube["measures"]:
-            if one["type"] == "sum":
-                total = f"sum({_plain(one['sql'])})"
-                shown = {
-                    name: sql.replace(f"{{{one['name']}}}", total) for name, sql in shown.items()
+        measures = {
+            measure["name"]: measure["sql"]
+            for measure in cube["measures"]
+            if measure["type"] == "number"
+        }
+        for measure in cube["measures"]:
+            if measure["type"] == "sum":
+                total = f"sum({_plain(measure['sql'])})"
+                measures = {
+                    name: sql.replace(f"{{{measure['name']}}}", total)
+                    for name, sql in measures.items()
                 }
-        shown = {COLUMNS[name]: sql for name, sql in shown.items()}
-        check(shop, cube["sql"], shown, segment)
+        measures = {COLUMNS[name]: sql for name, sql in measures.items()}
+        check(shop, cube["sql"], measures, segment)
         names = ("id", "metric_date", "system", "country")[: len(cube["dimensions"])]
-        assert tuple(one["name"] for one in cube["dimensions"]) == names
+        assert tuple(dimension["name"] for dimension in cube["dimensions"]) == names
         row = _plain(cube["dimensions"][0]["sql"])
         ids = values(shop, cube["sql"], {"rows": "count(*)"}, (row,))["rows"]
         assert {*ids.values()} == {1}
@@ -190,14 +209,15 @@ def test_osi_sums_as_the_facts_say(shop: Shop, tmp_path: Path) -> None:
     for table, segment in zip(model["datasets"], SLICES.values(), strict=True):
         of_table = f"{table['name']}."
         metrics = {
-            one["name"]: one["expression"]["dialects"][0]["expression"] for one in model["metrics"]
+            metric["name"]: metric["expression"]["dialects"][0]["expression"]
+            for metric in model["metrics"]
         }
         end = "" if segment == "all" else f"_by_{segment}"
-        own = {
+        expressions = {
             name: metrics[f"{column}{end}"].replace(of_table, "t.")
             for column, name in COLUMNS.items()
         }
-        check(shop, table["source"], own, segment)
+        check(shop, table["source"], expressions, segment)
         keys = ("metric_date", "system", "country")[: len(table["primary_key"])]
         assert tuple(table["primary_key"]) == keys
 
@@ -206,26 +226,26 @@ def test_what_no_tool_ran_sums_as_the_facts_say(shop: Shop, tmp_path: Path) -> N
     files = sm.export(spec(), "lightdash", tmp_path / "lightdash")
     models = yaml.safe_load(files[-1].read_text())["models"]
     for model, file, segment in zip(models, files[:-1], SLICES.values(), strict=True):
-        own = {
-            COLUMNS[name]: one["sql"].replace("${TABLE}", "t")
-            for name, one in model["meta"]["metrics"].items()
+        expressions = {
+            COLUMNS[name]: metric["sql"].replace("${TABLE}", "t")
+            for name, metric in model["meta"]["metrics"].items()
         }
-        check(shop, file.read_text(), own, segment)
+        check(shop, file.read_text(), expressions, segment)
 
     (board,) = sm.export(spec(), "grafana", tmp_path / "grafana", dialect="postgres")
     panels = json.loads(board.read_text())["panels"]
-    assert [one["title"] for one in panels] == [*METRICS, "ndcg@10 by country"]
+    assert [panel["title"] for panel in panels] == [*METRICS, "ndcg@10 by country"]
     for panel, metric in zip(panels, METRICS.values(), strict=False):
-        asked = panel["targets"][0]["rawSql"].replace("$__timeFilter(metric_date)", "true")
-        rows = shop.execute(asked).fetchall()
+        sql = panel["targets"][0]["rawSql"].replace("$__timeFilter(metric_date)", "true")
+        rows = shop.execute(sql).fetchall()
         got = {(str(day), system): value for day, system, value in rows}
         same(got, by_hand(shop, *metric, ["metric_date", "system"]))
 
     files = sm.export(spec(), "evidence", tmp_path / "evidence")
-    queries = {one.stem: one.read_text() for one in files if one.suffix == ".sql"}
+    queries = {file.stem: file.read_text() for file in files if file.suffix == ".sql"}
     assert {*queries} == {"all_queries", "by_country"}
-    asked = re.findall(r"```sql \w+\n(.+?)```", files[-1].read_text(), re.S)
-    for text, metric in zip(asked, METRICS.values(), strict=False):
+    blocks = re.findall(r"```sql \w+\n(.+?)```", files[-1].read_text(), re.S)
+    for text, metric in zip(blocks, METRICS.values(), strict=False):
         of_file = f"({queries['all_queries']}\n) as t"
         rows = shop.execute(text.replace("ranking_metrics.all_queries", of_file)).fetchall()
         same(
@@ -235,12 +255,14 @@ def test_what_no_tool_ran_sums_as_the_facts_say(shop: Shop, tmp_path: Path) -> N
     files = sm.export(spec(), "metabase", tmp_path / "metabase")
     page = files[-1].read_text()
     names = dict(re.findall(r"\(`(\w+)`\): `([^`]+)`", page))
-    own = {
-        COLUMNS[name]: re.sub(r"\[([^]]+)\]", lambda one: one[1].replace(" ", "_").lower(), text)
+    expressions = {
+        COLUMNS[name]: re.sub(
+            r"\[([^]]+)\]", lambda match: match[1].replace(" ", "_").lower(), text
+        )
         for name, text in names.items()
     }
-    found = values(shop, files[0].read_text(), own, ("metric_date", "system"))
-    for name, got in found.items():
+    totals = values(shop, files[0].read_text(), expressions, ("metric_date", "system"))
+    for name, got in totals.items():
         same(got, by_hand(shop, *METRICS[name], ["metric_date", "system"]))
 
 
@@ -293,18 +315,18 @@ def test_malloy_has_the_same_sums_in_its_own_words(shop: Shop, tmp_path: Path) -
     (file,) = sm.export(spec(), "malloy", tmp_path)
     text = file.read_text()
     assert r"spec = 'Shop\'s search'" in text
-    found = {}
+    expressions = {}
     for name, body in _measures(text):
         case = re.sub(r"pick (.+) when (.+) else null", r"case when \2 then \1 end", body)
         case = re.sub(r"(\w+)\.sum\(\)", r"sum(\1)", case).replace("count()", "count(*)")
-        found[COLUMNS[name]] = re.sub(r"\{ where: (.+?) \}", r"filter (where \1)", case)
+        expressions[COLUMNS[name]] = re.sub(r"\{ where: (.+?) \}", r"filter (where \1)", case)
     for segment, name in (("all", "ranking_metrics"), ("country", "ranking_metrics_by_country")):
         assert f"source: `{name}` is ranking_metrics_rows extend {{\n  where: " in text
         sql = (
             "select *, segment_value as country from ranking_metrics "
             f"where spec = 'Shop''s search' and segment_name = '{segment}'"
         )
-        check(shop, sql, found, segment)
+        check(shop, sql, expressions, segment)
 
 
 def test_a_static_page_reads_the_facts_of_its_spec(

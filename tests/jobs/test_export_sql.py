@@ -49,8 +49,8 @@ LISTS = [
 @pytest.fixture
 def shop(tmp_path: Path) -> Path:
     """A warehouse."""
-    place = tmp_path / "shop.duckdb"
-    with duckdb.connect(str(place)) as connection:
+    file = tmp_path / "shop.duckdb"
+    with duckdb.connect(str(file)) as connection:
         connection.execute(
             "create table rankings "
             "(ds date, system text, query_id text, item_id text, score double, country text)"
@@ -59,7 +59,7 @@ def shop(tmp_path: Path) -> Path:
         connection.execute(
             "create table labels as select 'q' as query_id, 'a' as item_id, 1 as grade"
         )
-    return place
+    return file
 
 
 class Names(dict[str, Any]):
@@ -106,22 +106,22 @@ def test_a_model_of_dbt_selects_what_a_run_writes(shop: Path, tmp_path: Path) ->
             ours = rows(connection, f"from {table}")
             assert ours
             assert rows(connection, rendered(folder / f"models/rm/{table}.sql")) == ours
-        asked = {
+        failures = {
             file.stem.removeprefix("rm__"): connection.execute(rendered(file)).fetchall()
             for file in folder.glob("tests/**/*.sql")
         }
-    wrong = {name for name, found in asked.items() if found}
+    wrong = {name for name, failing_rows in failures.items() if failing_rows}
     assert wrong == {"check_mrr_min"}, "half of what is relevant stands second"
-    told = (folder / "tests/rm/checks/rm__check_mrr_min.sql").read_text()
-    assert "severity='warn'" in told
+    sql = (folder / "tests/rm/checks/rm__check_mrr_min.sql").read_text()
+    assert "severity='warn'" in sql
     properties = (folder / "models/rm/_rm.yml").read_text()
     assert "# left to `sqlmetrics check`: mrr with confidence 0.9" in properties
 
 
 def rows(connection: duckdb.DuckDBPyConnection, query: str) -> list[tuple[Any, ...]]:
     """The rows, but for what tells the run, with numbers rounded."""
-    found = connection.execute(query)
-    apart = [one[0] not in ("run_id", "computed_at") for one in found.description or ()]
+    result = connection.execute(query)
+    apart = [column[0] not in ("run_id", "computed_at") for column in result.description or ()]
     return sorted(
         (
             tuple(
@@ -129,7 +129,7 @@ def rows(connection: duckdb.DuckDBPyConnection, query: str) -> list[tuple[Any, .
                 for value, keep in zip(row, apart, strict=True)
                 if keep
             )
-            for row in found.fetchall()
+            for row in result.fetchall()
         ),
         key=str,
     )
@@ -138,13 +138,13 @@ def rows(connection: duckdb.DuckDBPyConnection, query: str) -> list[tuple[Any, .
 @by_turns(1.4)
 def test_the_unit_test_has_values_that_a_hand_can_check(tmp_path: Path) -> None:
     """Query 1 has its relevant item first, query 2 not at all: 1 and 0, .5 together."""
-    given = {
+    fields = {
         **SPEC,
         "labels": {"relation": "labels"},
         "metrics": ["ndcg@10", "mrr", "hit@3", "precision@5", "recall@3"],
         "baseline": None,
     }
-    sm.export(sm.Spec(**given), "dbt", tmp_path)
+    sm.export(sm.Spec(**fields), "dbt", tmp_path)
     (test,) = yaml.safe_load((tmp_path / "models/rm/_rm.yml").read_text())["unit_tests"]
     values = {(row["metric"], row["segment_name"]): row["value"] for row in test["expect"]["rows"]}
     wanted = {"ndcg": 0.5, "mrr": 0.5, "hit": 0.5, "precision": 0.1, "recall": 0.5}
@@ -153,9 +153,9 @@ def test_the_unit_test_has_values_that_a_hand_can_check(tmp_path: Path) -> None:
         for metric, value in wanted.items()
         for segment in ("all", "country")
     }
-    sm.export(sm.Spec(**given), "sqlmesh", tmp_path / "mesh")
-    told = yaml.safe_load((tmp_path / "mesh/tests/test_rm.yaml").read_text())
-    (test,) = told.values()
+    sm.export(sm.Spec(**fields), "sqlmesh", tmp_path / "mesh")
+    tests = yaml.safe_load((tmp_path / "mesh/tests/test_rm.yaml").read_text())
+    (test,) = tests.values()
     by_query = {row["query_id"]: row["mrr"] for row in test["outputs"]["ctes"]["per_query"]["rows"]}
     assert by_query == {"1": 1.0, "2": 0.0}
     assert math.isclose(sum(by_query.values()) / 2, wanted["mrr"])
@@ -167,16 +167,18 @@ def test_the_semantic_model_has_the_form_of_the_version(tmp_path: Path) -> None:
         sm.export(sm.Spec(**SPEC), "dbt", tmp_path / version, dbt_version=version)
     old = yaml.safe_load((tmp_path / "1.11/models/rm/_rm_semantics.yml").read_text())
     new = yaml.safe_load((tmp_path / "1.12/models/rm/_rm.yml").read_text())["models"][0]
-    assert [one["name"] for one in old["metrics"]] == [one["name"] for one in new["metrics"]]
+    assert [metric["name"] for metric in old["metrics"]] == [
+        metric["name"] for metric in new["metrics"]
+    ]
     assert not (tmp_path / "1.12/models/rm/_rm_semantics.yml").exists()
-    (ratio,) = (one for one in new["metrics"] if one["name"].endswith("mrr_by_country"))
+    (ratio,) = (metric for metric in new["metrics"] if metric["name"].endswith("mrr_by_country"))
     assert ratio["type"] == "ratio"
-    (total,) = (one for one in new["metrics"] if one["name"].endswith("num_q"))
+    (total,) = (metric for metric in new["metrics"] if metric["name"].endswith("num_q"))
     assert (total["type"], total["agg"]) == ("simple", "sum")
 
 
 @pytest.mark.parametrize(
-    ("tool", "changed", "options", "told"),
+    ("tool", "changed", "options", "message"),
     [
         ("dbt", {"rankings": {"relation": "r"}}, {}, "no column of dates"),
         ("dbt", {"labels": {"file": "l.parquet"}}, {"dialect": "postgres"}, "DuckDB alone reads"),
@@ -189,9 +191,9 @@ def test_the_semantic_model_has_the_form_of_the_version(tmp_path: Path) -> None:
     ],
 )
 def test_what_cannot_be_exported_is_said_in_a_sentence(
-    tool: str, changed: dict[str, Any], options: dict[str, str], told: str, tmp_path: Path
+    tool: str, changed: dict[str, Any], options: dict[str, str], message: str, tmp_path: Path
 ) -> None:
-    with pytest.raises(sm.SpecError, match=told):
+    with pytest.raises(sm.SpecError, match=message):
         sm.export(sm.Spec(**(SPEC | {"baseline": None} | changed)), tool, tmp_path, **options)
     assert not list(tmp_path.iterdir())
 
@@ -201,7 +203,7 @@ def test_a_table_is_a_source_or_a_model_of_the_project(tmp_path: Path) -> None:
     duckdb.sql("select 'q' as query_id, 'i' as item_id, 1 as grade").write_parquet(
         str(tmp_path / "labels.parquet")
     )
-    given = {
+    fields = {
         **SPEC,
         "name": "search",
         "rankings": {"relation": 'raw."Ranked Items"', "columns": {"date": "ds"}},
@@ -209,7 +211,7 @@ def test_a_table_is_a_source_or_a_model_of_the_project(tmp_path: Path) -> None:
         "queries": {"relation": "stg.queries", "columns": {"segments": ["country"]}},
         "baseline": None,
     }
-    sm.export(sm.Spec(**given), "dbt", tmp_path, refs="queries")
+    sm.export(sm.Spec(**fields), "dbt", tmp_path, refs="queries")
     model = (tmp_path / "models/rm/rm.sql").read_text()
     assert "from {{ source('search', 'ranked_items') }}" in model
     assert "from {{ ref('queries') }}" in model

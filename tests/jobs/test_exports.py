@@ -24,13 +24,13 @@ CELLS = [
         dialect,
         marks=[pytest.mark.long] * (dialect != "duckdb" and name in ("dbt", "sqlmesh")),
     )
-    for name, one in FORMATS.items()
-    for dialect in one.dialects
+    for name, export_format in FORMATS.items()
+    for dialect in export_format.dialects
 ]
 """Tool and dialect; what is translated at length is one more export of the same."""
 
 
-def made(name: str, dialect: str, folder: Path, **changed: object) -> dict[str, bytes]:
+def exported(name: str, dialect: str, folder: Path, **changed: object) -> dict[str, bytes]:
     """The files of an export: path -> bytes."""
     files = sm.export(sm.Spec(**(SPEC | changed)), name, folder, dialect=dialect)
     return {str(file.relative_to(folder)): file.read_bytes() for file in files}
@@ -40,36 +40,38 @@ def made(name: str, dialect: str, folder: Path, **changed: object) -> dict[str, 
 def test_a_metric_more_is_in_the_files_with_no_other_edit(
     name: str, dialect: str, tmp_path: Path
 ) -> None:
-    first = made(name, dialect, tmp_path / "a")
-    assert first == made(name, dialect, tmp_path / "b"), "the same spec, the same bytes"
+    first = exported(name, dialect, tmp_path / "a")
+    assert first == exported(name, dialect, tmp_path / "b"), "the same spec, the same bytes"
     assert all(b"sqlmetrics export" in content for content in first.values())
     ends = {path for path, content in first.items() if content.rstrip() + b"\n" != content}
     assert not ends, "a text ends with one line feed"
-    more = made(name, dialect, tmp_path / "a", metrics=[*SPEC["metrics"], "recall@7"])
-    assert not any(b"recall_at_7" in one for one in first.values())
-    assert any(b"recall_at_7" in one for one in more.values())
+    extended = exported(name, dialect, tmp_path / "a", metrics=[*SPEC["metrics"], "recall@7"])
+    assert not any(b"recall_at_7" in content for content in first.values())
+    assert any(b"recall_at_7" in content for content in extended.values())
 
 
-@pytest.mark.parametrize("name", [name for name, one in FORMATS.items() if not one.executed])
+@pytest.mark.parametrize(
+    "name", [name for name, export_format in FORMATS.items() if not export_format.executed]
+)
 def test_files_say_that_no_test_ran_them(name: str, tmp_path: Path) -> None:
-    files = made(name, FORMATS[name].dialects[0], tmp_path)
+    files = exported(name, FORMATS[name].dialects[0], tmp_path)
     assert all(b"not run" in content for content in files.values())
 
 
 def test_files_of_others_stay_unless_they_may_go(tmp_path: Path) -> None:
-    own = tmp_path / "ranking_metrics.malloy"
-    own.write_text("mine")
+    file = tmp_path / "ranking_metrics.malloy"
+    file.write_text("mine")
     with pytest.raises(sm.SpecError, match="not written by this command; give another name"):
-        made("malloy", "duckdb", tmp_path)
-    assert own.read_text() == "mine"
+        exported("malloy", "duckdb", tmp_path)
+    assert file.read_text() == "mine"
     sm.export(sm.Spec(**SPEC), "malloy", tmp_path, force=True)
-    assert own.read_text().startswith("// made by: sqlmetrics export")
+    assert file.read_text().startswith("// made by: sqlmetrics export")
 
 
 def test_a_zip_is_the_same_bytes(tmp_path: Path) -> None:
-    one, two = (sm.export(sm.Spec(**SPEC), "malloy", tmp_path / f"{n}.zip")[0] for n in (1, 2))
-    assert one.read_bytes() == two.read_bytes()
-    assert zipfile.ZipFile(one).namelist() == ["ranking_metrics.malloy"]
+    first, second = (sm.export(sm.Spec(**SPEC), "malloy", tmp_path / f"{n}.zip")[0] for n in (1, 2))
+    assert first.read_bytes() == second.read_bytes()
+    assert zipfile.ZipFile(first).namelist() == ["ranking_metrics.malloy"]
 
 
 def test_what_is_wrong_is_said(tmp_path: Path) -> None:
@@ -80,5 +82,5 @@ def test_what_is_wrong_is_said(tmp_path: Path) -> None:
         sm.export(spec, "malloy", tmp_path, colour="red")
     with pytest.raises(sm.SpecError, match="unknown dialect of malloy 'sqlite'"):
         sm.export(spec, "malloy", tmp_path, dialect="sqlite")
-    told = sqlmetrics("export", "dbtt", "none.yml", folder=tmp_path, expect=2)
-    assert "unknown export 'dbtt'" in told.stderr
+    completed = sqlmetrics("export", "dbtt", "none.yml", folder=tmp_path, expect=2)
+    assert "unknown export 'dbtt'" in completed.stderr

@@ -41,9 +41,9 @@ def postgres(admin: Any, url: str) -> Iterator[str]:
     """A database of its own with its sources, in which PUBLIC may nothing; the role's URL."""
     statements(admin, "create database granted", "revoke all on database granted from public")
     statements(admin, "create role nightly login")
-    with open_driver(url.replace("/postgres?", "/granted?")) as own:
-        statements(own, "create schema logs", "create schema marts")
-        statements(own, *(f"create table {name} as {rows}" for name, rows in ROWS.items()))
+    with open_driver(url.replace("/postgres?", "/granted?")) as database:
+        statements(database, "create schema logs", "create schema marts")
+        statements(database, *(f"create table {name} as {rows}" for name, rows in ROWS.items()))
     try:
         yield re.sub(r"//[^/]*/postgres\?", "//nightly@/granted?", url)
     finally:
@@ -64,7 +64,7 @@ def mariadb(admin: Any, url: str) -> Iterator[str]:
 
 NIGHTLY = nightly("mariadb")  # a run for each of many rights
 
-HERE = {"postgres": postgres, "mariadb": mariadb}
+DATABASES = {"postgres": postgres, "mariadb": mariadb}
 VIEWS = [f"metrics_{name}" for name in NAMES if name != "wide"]
 
 
@@ -74,9 +74,9 @@ def spec(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def printed(folder: Path, url: str, *more: str) -> list[str]:
+def printed(folder: Path, url: str, *options: str) -> list[str]:
     """The statements for a role, without the comments."""
-    command = ("grants", "s.yml", "--role", "nightly", "--connection", url, *more)
+    command = ("grants", "s.yml", "--role", "nightly", "--connection", url, *options)
     lines = sqlmetrics(*command, folder=folder).stdout.splitlines()
     return [line.rstrip(";") for line in lines if not line.startswith("--")]
 
@@ -92,7 +92,7 @@ def revoked(unit: str) -> str:
     return re.sub(" to (?=[^ ]+$)", " from ", unit.replace("grant ", "revoke ", 1))
 
 
-TOLD = {
+MESSAGES = {
     "connect": "CONNECT|permission denied for database",
     "temporary": "CREATE TEMPORARY TABLES",
     "create temporary tables": "CREATE TEMPORARY TABLES|denied for user .* to database",
@@ -105,34 +105,34 @@ TOLD = {
 @pytest.mark.parametrize("kind", [pytest.param("postgres", marks=by_turns(8)), NIGHTLY])
 def test_each_right_is_needed_and_all_are_enough(kind: str, servers: Any, spec: Path) -> None:
     url = servers.connection(kind)
-    with open_driver(url) as admin, HERE[kind](admin, url) as mine:
-        place = ("--connection", mine)
+    with open_driver(url) as admin, DATABASES[kind](admin, url) as mine:
+        connection = ("--connection", mine)
         lines = printed(spec, mine)
-        own = url if kind == "mariadb" else url.replace("/postgres?", "/granted?")
-        with open_driver(own) as granting:
+        database_url = url if kind == "mariadb" else url.replace("/postgres?", "/granted?")
+        with open_driver(database_url) as granting:
             for line in lines:
                 granting.execute(line)
             archived = [unit for unit in units(lines) if "_archive`" in unit]
             for unit in (unit for unit in units(lines) if unit not in archived):
                 if kind == "postgres" or _is_needed(granting, unit):
-                    _is_told(granting, unit, spec, place)
+                    _fails_without(granting, unit, spec, connection)
                 if unit.startswith("grant create on"):  # for which all was dropped
-                    sqlmetrics("run", "s.yml", *place, folder=spec)
-            sqlmetrics("run", "s.yml", *place, folder=spec)
-            sqlmetrics("run", "s.yml", *place, folder=spec)  # what it replaces is kept now
+                    sqlmetrics("run", "s.yml", *connection, folder=spec)
+            sqlmetrics("run", "s.yml", *connection, folder=spec)
+            sqlmetrics("run", "s.yml", *connection, folder=spec)  # what it replaces is kept now
             for unit in archived:
                 # delete is for what more than ten runs have replaced, create for the first time
                 if re.match("grant (select|insert) ", unit):
-                    _is_told(granting, unit, spec, place)
+                    _fails_without(granting, unit, spec, connection)
             assert len(archived) == (10 if kind == "mariadb" else 0)
 
 
-def _is_told(granting: Any, unit: str, spec: Path, place: tuple[str, str]) -> None:
+def _fails_without(granting: Any, unit: str, spec: Path, connection: tuple[str, str]) -> None:
     """A run says which right it lacks."""
     granting.execute(revoked(unit))
-    failed = sqlmetrics("run", "s.yml", *place, folder=spec, expect=3).stderr
+    failed = sqlmetrics("run", "s.yml", *connection, folder=spec, expect=3).stderr
     right = unit.removeprefix("grant ").partition(" on ")[0]
-    assert re.search(TOLD.get(right, right), failed, re.IGNORECASE), (unit, failed)
+    assert re.search(MESSAGES.get(right, right), failed, re.IGNORECASE), (unit, failed)
     granting.execute(unit)
 
 
@@ -165,36 +165,36 @@ def _is_needed(granting: Any, unit: str) -> bool:
 def test_an_analyst_evaluates_and_a_reader_reads(servers: Any, spec: Path) -> None:
     url = servers.connection("postgres")
     with open_driver(url) as admin, postgres(admin, url) as mine:
-        own, place = url.replace("/postgres?", "/granted?"), ("--connection", mine)
-        sqlmetrics("run", "s.yml", "--connection", own, folder=spec)
-        with open_driver(own) as granting:
+        database_url, connection = url.replace("/postgres?", "/granted?"), ("--connection", mine)
+        sqlmetrics("run", "s.yml", "--connection", database_url, folder=spec)
+        with open_driver(database_url) as granting:
             reading = printed(spec, mine, "--kind", "reader")
             statements(granting, *reading)
             with open_driver(mine) as reader:
                 for name in ("metrics", "metrics_wide", "metrics_shop_all", "metrics_of_queries"):
                     assert reader.rows(f"select count(*) from marts.{name}") == [(1,)]
-            failed = sqlmetrics("show", "s.yml", *place, folder=spec, expect=3).stderr
+            failed = sqlmetrics("show", "s.yml", *connection, folder=spec, expect=3).stderr
             assert "a privilege is missing (USAGE): permission denied for schema logs" in failed
-            told = sqlmetrics("debug", *place, folder=spec).stdout
-            assert re.search("temporary tables +no; run needs them", told)
-            assert re.search("run can write +no: CREATE on schema public is missing", told)
+            report = sqlmetrics("debug", *connection, folder=spec).stdout
+            assert re.search("temporary tables +no; run needs them", report)
+            assert re.search("run can write +no: CREATE on schema public is missing", report)
             granting.execute("grant create on schema marts to nightly")
-            told = sqlmetrics("debug", "s.yml", *place, folder=spec).stdout
-            assert re.search('run can write +no: "marts"."metrics" belongs to postgres', told)
+            report = sqlmetrics("debug", "s.yml", *connection, folder=spec).stdout
+            assert re.search('run can write +no: "marts"."metrics" belongs to postgres', report)
             granting.execute("revoke create on schema marts from nightly")
-            told = sqlmetrics("debug", "s.yml", *place, folder=spec).stdout
-            assert re.search("run can write +no: CREATE on schema marts is missing", told)
+            report = sqlmetrics("debug", "s.yml", *connection, folder=spec).stdout
+            assert re.search("run can write +no: CREATE on schema marts is missing", report)
             statements(granting, *map(revoked, units(reading)))
             statements(granting, *printed(spec, mine, "--kind", "analyst"))
         for command in ("show", "check", "verify", "validate"):
-            sqlmetrics(command, "s.yml", *place, folder=spec)
-        failed = sqlmetrics("run", "s.yml", *place, folder=spec, expect=3).stderr
+            sqlmetrics(command, "s.yml", *connection, folder=spec)
+        failed = sqlmetrics("run", "s.yml", *connection, folder=spec, expect=3).stderr
         assert "a privilege is missing (" in failed
 
 
 def test_rights_that_are_printed_alone(spec: Path) -> None:
     """Of databases that were not run: what stands there, and what is refused."""
-    for dialect, said in (
+    for dialect, statement in (
         ("snowflake", "grant create table, create view on schema marts to role nightly;"),
         ("bigquery", 'grant `roles/bigquery.dataEditor` on schema `marts` to "nightly";'),
         ("databricks", "grant use schema, create table on schema `marts` to `nightly`;"),
@@ -203,11 +203,11 @@ def test_rights_that_are_printed_alone(spec: Path) -> None:
         ("trino", '-- nightly makes, changes, comments and drops tables and views in "marts"'),
     ):
         command = ("grants", "s.yml", "--role", "nightly", "--dialect", dialect)
-        assert said in sqlmetrics(*command, folder=spec).stdout
-    for more, told in (
+        assert statement in sqlmetrics(*command, folder=spec).stdout
+    for options, message in (
         (("--dialect", "duckdb"), "DuckDB has no printable rights; known: Postgr"),
         (("--dialect", "postgres", "--kind", "nighty"), "did you mean 'nightly'"),
         ((), "say where: --db FILE"),
     ):
-        command = ("grants", "s.yml", "--role", "nightly", *more)
-        assert told in sqlmetrics(*command, folder=spec, expect=2).stderr
+        command = ("grants", "s.yml", "--role", "nightly", *options)
+        assert message in sqlmetrics(*command, folder=spec, expect=2).stderr

@@ -29,12 +29,14 @@ State = dict[str, list[tuple[Any, ...]]]
 
 def state(engine: Database) -> State:
     """All rows of both tables, with all that stands in them."""
-    found = {}
+    by_table = {}
     for table in ("metrics", "metrics_of_queries"):
         rows = engine.records(f"select * from {table}")
-        told = ({name: value for name, value in row.items() if value is not None} for row in rows)
-        found[table] = sorted(tuple(sorted((k, str(v)) for k, v in row.items())) for row in told)
-    return found
+        filled = ({name: value for name, value in row.items() if value is not None} for row in rows)
+        by_table[table] = sorted(
+            tuple(sorted((k, str(v)) for k, v in row.items())) for row in filled
+        )
+    return by_table
 
 
 def regrade(engine: Database, number: int) -> None:
@@ -73,9 +75,9 @@ def test_each_run_can_be_taken_back_and_made_to_stand_again(engine: Database) ->
         states.append(state(engine))
     ids = [run.run_id for run in logged_runs(spec, engine)]
     for number in range(len(ids), 0, -1):
-        done = restore(spec, engine, ids[number - 1])
+        undone = restore(spec, engine, ids[number - 1])
         assert state(engine) == states[number - 1], f"run {number} is not undone"
-        redone = restore(spec, engine, done.run_id)
+        redone = restore(spec, engine, undone.run_id)
         assert state(engine) == states[number], f"run {number} does not stand again"
         restore(spec, engine, redone.run_id[:12])
     log = logged_runs(spec, engine)
@@ -96,27 +98,32 @@ def test_runs_says_what_changed(engine: Database) -> None:
         rows = engine.rows(f"select {key}, value, run_id from metrics")
         after = {(str(row[0]), *row[1:6]): row[6] for row in rows}
         mine = {(str(row[0]), *row[1:6]) for row in rows if row[7] == rows_run(engine)}
-        replaced = {one for one in before if one in mine or one not in after}
+        replaced = {fact for fact in before if fact in mine or fact not in after}
         changes = [
-            abs(after[one] - before[one])
-            for one in replaced
-            if one in after and None not in (after[one], before[one])
-            if differs(after[one], before[one])
+            abs(after[fact] - before[fact])
+            for fact in replaced
+            if fact in after and None not in (after[fact], before[fact])
+            if differs(after[fact], before[fact])
         ]
         wanted.append(
             (
                 len(after.keys() - before.keys()),
                 len(replaced - after.keys()),
-                sum(one in after and differs(before[one], after[one]) for one in replaced),
+                sum(fact in after and differs(before[fact], after[fact]) for fact in replaced),
                 max(changes, default=0) or None,
             )
         )
         before = after
-    found = [
-        (one.new, one.removed, one.changed, one.largest and pytest.approx(abs(one.largest[1])))
-        for one in reversed(effects(spec, engine))
+    actual = [
+        (
+            effect.new,
+            effect.removed,
+            effect.changed,
+            effect.largest and pytest.approx(abs(effect.largest[1])),
+        )
+        for effect in reversed(effects(spec, engine))
     ]
-    assert wanted == found
+    assert wanted == actual
     assert [effect.is_known for effect in effects(spec, engine)] == [True] * 5
     assert {removed for _, removed, *_ in wanted} > {0}
 
@@ -143,9 +150,9 @@ def test_rows_are_kept_for_as_long_as_the_spec_says(engine: Database) -> None:
     oldest, *_, last = logged_runs(job(), engine)[1:]
     with pytest.raises(sm.SpecError, match=r"changed days of .* after it.*restore " + last.short):
         restore(job(), engine, oldest.run_id)
-    told = str(effects(job(), engine)[2])
-    assert "(76 rows) is no longer kept" in told
-    assert "change" not in told
+    text = str(effects(job(), engine)[2])
+    assert "(76 rows) is no longer kept" in text
+    assert "change" not in text
     engine.execute("update metrics_archive set replaced_at = '2026-01-01 00:00:00'")
     write(job(output=output(keep="30 days")), engine, days(0, 1))
     assert {
@@ -223,9 +230,9 @@ def test_what_cannot_be_taken_back_says_why(engine: Database) -> None:
     with pytest.raises(sm.SpecError, match="changed nothing, it is failed: metrics would lose"):
         restore(job(), engine, failed.run_id)
     assert state(engine) == before
-    done = restore(job(), engine, second.run_id)
+    undone = restore(job(), engine, second.run_id)
     with pytest.raises(
-        sm.SpecError, match=f"taken back by .* restore {done.run_id[:8]} to apply it"
+        sm.SpecError, match=f"taken back by .* restore {undone.run_id[:8]} to apply it"
     ):
         restore(job(), engine, second.run_id)
     restore(job(), engine, first.run_id)
@@ -240,9 +247,9 @@ def test_a_spec_is_retired_and_comes_back(engine: Database) -> None:
     for name in ("shop", "other"):
         write(job(name), engine, days(0, 2))
     before = state(engine)
-    found = retirement(job(), engine)
-    assert found.rows == {"metrics": 60, "metrics_of_queries": 16}
-    assert {view.name for view in found.views} == {"metrics_shop_all", "metrics_shop_by_country"}
+    preview = retirement(job(), engine)
+    assert preview.rows == {"metrics": 60, "metrics_of_queries": 16}
+    assert {view.name for view in preview.views} == {"metrics_shop_all", "metrics_shop_by_country"}
     with pytest.raises(sm.SpecError, match="now has 76 rows, not 75"):
         retire(job(), engine, 75)
     engine.execute("create view metrics_shop_mine as select * from metrics_shop_all")
@@ -268,7 +275,7 @@ def test_a_spec_is_retired_and_comes_back(engine: Database) -> None:
 @by_turns(2.8)
 @pytest.mark.parametrize("engine", KEEPING, indirect=True)
 def test_uninstall_removes_what_runs_made_and_nothing_else(engine: Database) -> None:
-    def there() -> set[str]:
+    def objects() -> set[str]:
         listed = {
             "SQLite": "select name from sqlite_master where type in ('table', 'view')",
             "PostgreSQL": "select relname from pg_class where relnamespace = "
@@ -283,15 +290,15 @@ def test_uninstall_removes_what_runs_made_and_nothing_else(engine: Database) -> 
 
     before_all = set[str]()
     engine.execute("create table metrics_mine as select * from truth")
-    before_all |= there()
-    before = there()
+    before_all |= objects()
+    before = objects()
     try:
         for name in ("shop", "other"):
             write(job(name), engine, days(0, 2))
             write(job(name), engine, days(0, 1))
         retire(job("other"), engine)
-        found = made_by_runs(job(), engine)
-        assert {one.name: one.rows for one in found if one.rows} == {
+        removable = made_by_runs(job(), engine)
+        assert {entry.name: entry.rows for entry in removable if entry.rows} == {
             "metrics": 60,
             "metrics_of_queries": 16,
             "metrics_runs": 5,
@@ -303,14 +310,14 @@ def test_uninstall_removes_what_runs_made_and_nothing_else(engine: Database) -> 
         engine.execute("create view metrics_apart as select 1 as metrics, 'from metrics' as told")
         engine.execute("create view metrics_yours as select * from metrics_latest")
         with pytest.raises(sm.SpecError, match="metrics_yours reads metrics_latest"):
-            uninstall(engine, found, job())
+            uninstall(engine, removable, job())
         engine.execute("drop view metrics_yours")
         write(job(), engine, days(0, 1))
         with pytest.raises(sm.SpecError, match="a run has written in the meantime"):
-            uninstall(engine, found, job())
+            uninstall(engine, removable, job())
         uninstall(engine, made_by_runs(job(), engine), job())
         engine.execute("drop view metrics_apart")
-        assert there() == before
+        assert objects() == before
         with pytest.raises(NoDataError):
             made_by_runs(job(), engine)
     finally:
@@ -326,8 +333,8 @@ def shop(tmp_path: Path) -> Path:
     with connect(f"duckdb:///{tmp_path / 'shop.duckdb'}", create=True) as opened:
         for name, rows in zip(("runs", "truth"), log(), strict=True):
             opened.load(name, rows)
-    told = json.loads(job().model_dump_json(exclude_none=True))
-    (tmp_path / "shop.yml").write_text(json.dumps(told))
+    spec = json.loads(job().model_dump_json(exclude_none=True))
+    (tmp_path / "shop.yml").write_text(json.dumps(spec))
     called(tmp_path, "run", "--note", "the first one")
     with connect(f"duckdb:///{tmp_path / 'shop.duckdb'}") as opened:
         regrade(opened, 1)
@@ -336,27 +343,29 @@ def shop(tmp_path: Path) -> Path:
 
 
 def called(folder: Path, verb: str, *words: str, expect: int = 0) -> tuple[str, str]:
-    done = sqlmetrics(verb, "shop.yml", *words, "--db", "shop.duckdb", folder=folder, expect=expect)
-    return done.stdout, done.stderr
+    completed = sqlmetrics(
+        verb, "shop.yml", *words, "--db", "shop.duckdb", folder=folder, expect=expect
+    )
+    return completed.stdout, completed.stderr
 
 
 @by_turns(3)
 def test_the_way_back_by_commands(shop: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for width in (80, 200):
         monkeypatch.setattr("sqlmetrics.tables.table.terminal_width", lambda w=width: w)
-        shown, _ = called(shop, "runs")
-        assert max(map(len, shown.splitlines())) <= width
-        told = " ".join(shown.split())
-        assert "180 new rows" in told
-        assert "changed; largest change +0.5 (mrr)" in told
-        assert (len(shown.splitlines()) == 3) == (width == 200)
+        output, _ = called(shop, "runs")
+        assert max(map(len, output.splitlines())) <= width
+        text = " ".join(output.split())
+        assert "180 new rows" in text
+        assert "changed; largest change +0.5 (mrr)" in text
+        assert (len(output.splitlines()) == 3) == (width == 200)
     last, first = json.loads(called(shop, "runs", "-o", "json")[0])
     assert (last["start"], last["end"]) == ("2026-01-02", "2026-01-04")
     assert (first["new"], first["replaced"], first["note"]) == (180, 0, "the first one")
     assert last["replaced"] == 60
     assert len(json.loads(called(shop, "runs", "--last", "1", "-o", "json")[0])) == 1
-    _, told = called(shop, "restore", last["run_id"][:8], "--note", "wrong labels")
-    assert f"run {last['run_id'][:8]} (" in told
+    _, message = called(shop, "restore", last["run_id"][:8], "--note", "wrong labels")
+    assert f"run {last['run_id'][:8]} (" in message
     undone = json.loads(called(shop, "runs", "-o", "json")[0])
     assert undone[0]["restores"] == last["run_id"]
     assert undone[0]["note"] == "wrong labels"
@@ -376,9 +385,9 @@ def test_removal_by_commands(shop: Path) -> None:
                 "select table_name from information_schema.tables where table_name[1] in ('r', 't')"
             ).fetchall()
         }
-    listed, told = called(shop, "retire", expect=2)
+    listed, message = called(shop, "retire", expect=2)
     assert "metrics_shop_all" in listed
-    assert "nothing is removed; give --rows 228 or --yes to remove it; the archives keep" in told
+    assert "nothing is removed; give --rows 228 or --yes to remove it; the archives keep" in message
     called(shop, "retire", "--rows", "227", expect=2)
     assert "228 rows of shop removed; restore " in called(shop, "retire", "--rows", "228")[1]
     sqlmetrics("install", "shop.duckdb", "--print", folder=shop)
@@ -388,7 +397,7 @@ def test_removal_by_commands(shop: Path) -> None:
     sqlmetrics("install", "shop.duckdb", folder=shop)
     sqlmetrics("uninstall", "--db", "shop.duckdb", "--yes", folder=shop)
     with duckdb.connect(str(shop / "shop.duckdb")) as connection:
-        left = {
+        remaining = {
             name
             for (name,) in connection.execute(
                 "select table_name from information_schema.tables"
@@ -397,5 +406,5 @@ def test_removal_by_commands(shop: Path) -> None:
         macros = connection.execute(
             "select count(*) from duckdb_functions() where not internal"
         ).fetchone()
-    assert left == mine == {"runs", "truth"}
+    assert remaining == mine == {"runs", "truth"}
     assert macros == (0,)

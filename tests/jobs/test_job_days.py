@@ -16,11 +16,11 @@ import pytest
 from job_days import (
     CLICK_JOB,
     CLICK_TABLES,
+    DUCKDB_USUALLY,
     FIRST,
     KEY,
     METRICS,
-    MORE,
-    OWN,
+    NUMBERS,
     SLOW,
     WRITERS,
     by_day,
@@ -61,8 +61,8 @@ __all__ = ["engine"]  # the fixture
 def without(*gone: int, country: str = "", seed: int = 1) -> pa.Table:
     """The rankings but for some days, and but for a country."""
     rankings = log(seed=seed)[0]
-    there = pa.array([FIRST + timedelta(number) for number in range(6) if number not in gone])
-    rankings = rankings.filter(pc.is_in(rankings["ds"], there))
+    dates = pa.array([FIRST + timedelta(number) for number in range(6) if number not in gone])
+    rankings = rankings.filter(pc.is_in(rankings["ds"], dates))
     return rankings.filter(pc.not_equal(rankings["country"], country))
 
 
@@ -91,14 +91,14 @@ def test_a_range_replaces_itself_and_nothing_else(engine: Any) -> None:
         write(spec, engine, part)
     check(engine, [*range(6)])
     assert open_days(spec, engine, backfill=True) == []
-    done = {FIRST + timedelta(day) for day in (1, 2, 4)}
-    left = {FIRST + timedelta(day) for day in (0, 3, 5)}
-    assert data_days(spec, engine, done) == left, "of the others no row is read"
-    assert data_days(spec, engine, done | left) == set()
+    excluded = {FIRST + timedelta(day) for day in (1, 2, 4)}
+    remaining = {FIRST + timedelta(day) for day in (0, 3, 5)}
+    assert data_days(spec, engine, excluded) == remaining, "of the others no row is read"
+    assert data_days(spec, engine, excluded | remaining) == set()
     wide = parts(spec, engine, days(0, 20), backfill=False, lookback=0, batch_days=4)
     assert [part.days for part in wide] == [days(0, 4), days(4, 20)], "each has a day of the data"
-    whole = parts(spec, engine, backfill=False, lookback=0, batch_days=4)
-    assert [part.days for part in whole] == [days(0, 4), days(4, 6)]
+    all_parts = parts(spec, engine, backfill=False, lookback=0, batch_days=4)
+    assert [part.days for part in all_parts] == [days(0, 4), days(4, 6)]
     before = runs(engine)
     write(spec, engine, days(2, 4))
     check(engine, [*range(6)])
@@ -123,7 +123,7 @@ def test_partitions_are_written_anew_or_dropped(engine: Any) -> None:
 
 
 @by_turns(1)
-@pytest.mark.parametrize("engine", MORE, indirect=True)
+@pytest.mark.parametrize("engine", DUCKDB_USUALLY, indirect=True)
 def test_ranges_that_are_open_or_empty_and_refreshes(engine: Any) -> None:
     write(job(), engine, Days(start=FIRST + timedelta(4)))
     check(engine, [4, 5])
@@ -142,9 +142,9 @@ def test_ranges_that_are_open_or_empty_and_refreshes(engine: Any) -> None:
     assert {key[3] for key in facts(engine) if key[0] < "2026-01-06"} == {"all", "DE"}
     assert runs(engine).keys() == {*range(6)}
     reload(engine, without(5))
-    told = r"all rows of 1 day \(from 2026-01-06 to 2026-01-06\).*--allow-loss 1 deletes"
+    message = r"all rows of 1 day \(from 2026-01-06 to 2026-01-06\).*--allow-loss 1 deletes"
     before = facts(engine)
-    with pytest.raises(sm.SpecError, match=told):
+    with pytest.raises(sm.SpecError, match=message):
         write(job(), engine, full_refresh=True)
     assert facts(engine) == before
     write(job(), engine, full_refresh=True, allow_loss=1)
@@ -152,18 +152,18 @@ def test_ranges_that_are_open_or_empty_and_refreshes(engine: Any) -> None:
 
 
 @by_turns(3.1)
-@pytest.mark.parametrize("engine", MORE, indirect=True)
+@pytest.mark.parametrize("engine", DUCKDB_USUALLY, indirect=True)
 def test_nothing_of_the_past_goes_unless_it_is_named(engine: Any) -> None:
     """A source that keeps its last days and one system, and a metric that is taken out."""
     write(job(), engine)
     before, queries = facts(engine), rows_of_queries(engine)
     reload(engine, without(0, 1, 2, 3))
     swapped = job(metrics=[*METRICS[1:], "hit@1"])
-    told = "all rows of 4 days (from 2026-01-01 to 2026-01-04)"
+    message = "all rows of 4 days (from 2026-01-01 to 2026-01-04)"
     for spec, allowed in ((job(), 0), (swapped, 3)):
         with pytest.raises(sm.SpecError) as error:
             sm.run(spec, engine, full_refresh=True, allow_loss=allowed)
-        assert told in str(error.value)
+        assert message in str(error.value)
         assert "--allow-loss 4 deletes numbers of 4 days" in str(error.value)
     assert facts(engine) == before, "nothing is written"
     (late,) = sm.run(job(), engine, lookback=6)
@@ -177,20 +177,22 @@ def test_nothing_of_the_past_goes_unless_it_is_named(engine: Any) -> None:
     held = {key: row["ndcg_at_3"] for key, row in rows_of_queries(engine).items()}
     assert held == {key: row["ndcg_at_3"] for key, row in queries.items()}
     reload(engine, without(0, 1, 2, 3).filter(pc.field("system") == "new"))
-    told = (
+    message = (
         r"30 on 2 days without new ones \(system old's 30; segment all 10, country 20; metric auc"
     )
     with pytest.raises(
-        sm.SpecError, match=told + r".*deletes numbers of 2 days, 2 of them in part"
+        sm.SpecError, match=message + r".*deletes numbers of 2 days, 2 of them in part"
     ):
         sm.run(swapped, engine, full_refresh=True)
     (usual,) = sm.run(swapped, engine, lookback=1)
-    told = "this run removed 15 rows: 15 on 1 day without new ones (system old's 15; segment all 5"
-    assert not keeps(job(), engine.translation) or told in " ".join(usual.notes)
+    message = (
+        "this run removed 15 rows: 15 on 1 day without new ones (system old's 15; segment all 5"
+    )
+    assert not keeps(job(), engine.translation) or message in " ".join(usual.notes)
 
 
 @by_turns(1.9)
-@pytest.mark.parametrize("engine", MORE, indirect=True)
+@pytest.mark.parametrize("engine", DUCKDB_USUALLY, indirect=True)
 def test_what_may_go_is_counted_over_all_batches(engine: Any) -> None:
     write(job(metrics=METRICS[:3]), engine)
     reload(engine, log()[0].filter(pc.field("system") == "new"))
@@ -203,7 +205,7 @@ def test_what_may_go_is_counted_over_all_batches(engine: Any) -> None:
 
 
 @by_turns(1.3)
-@pytest.mark.parametrize("engine", MORE, indirect=True)
+@pytest.mark.parametrize("engine", DUCKDB_USUALLY, indirect=True)
 def test_a_new_metric_brings_only_its_own_rows(engine: Any) -> None:
     """What is there stays as it was, in each byte, unless it shall be computed anew."""
     write(job(metrics=METRICS[:3]), engine)
@@ -221,10 +223,10 @@ def test_a_new_metric_brings_only_its_own_rows(engine: Any) -> None:
     }
     assert sum(row["hit_at_1"] is not None for row in held.values()) == 5 * 2 * 4
     assert sm.run(spec, engine, backfill=True) == []
-    more = job(metrics=[*METRICS[1:3], "hit@1", "hit@2"])
+    extended = job(metrics=[*METRICS[1:3], "hit@1", "hit@2"])
     with pytest.raises(sm.SpecError, match=r"4 on 1 day .*segment country 4;.*--allow-loss 1 "):
-        sm.run(more, engine, backfill=True, recompute=True)
-    (report,) = sm.run(more, engine, backfill=True, recompute=True, allow_loss=1)
+        sm.run(extended, engine, backfill=True, recompute=True)
+    (report,) = sm.run(extended, engine, backfill=True, recompute=True, allow_loss=1)
     assert any("rows of 5 days are replaced" in note for note in report.notes), report.notes
     anew = facts(engine)
     assert all(anew[key] == before[key] for key in before if key[4] == "ndcg")
@@ -233,9 +235,9 @@ def test_a_new_metric_brings_only_its_own_rows(engine: Any) -> None:
 
 def rows_of_queries(engine: Any) -> dict[tuple[str, ...], dict[str, Any]]:
     """Key -> the row of the per-query table."""
-    found = engine.table("select * from metrics_of_queries").to_pylist()
-    by_key = {(str(row["metric_date"]), row["system"], row["query_id"]): row for row in found}
-    assert len(by_key) == len(found), "a key is doubled"
+    rows = engine.table("select * from metrics_of_queries").to_pylist()
+    by_key = {(str(row["metric_date"]), row["system"], row["query_id"]): row for row in rows}
+    assert len(by_key) == len(rows), "a key is doubled"
     return by_key
 
 
@@ -252,41 +254,44 @@ def test_the_revision_says_whether_the_folder_of_the_spec_was_clean(tmp_path: Pa
 
 
 @by_turns(1)
-@pytest.mark.parametrize("engine", MORE, indirect=True)
+@pytest.mark.parametrize("engine", DUCKDB_USUALLY, indirect=True)
 def test_another_definition_needs_a_full_refresh_and_the_log_tells_all(engine: Any) -> None:
-    written = write(job(), engine, days(0, 4), provenance=Provenance("it's new"))
+    report = write(job(), engine, days(0, 4), provenance=Provenance("it's new"))
     linear = job(conventions={"gain": "linear"})
-    told = r"another definition of ndcg@3 \(from 2026-01-01 to 2026-01-04\).*--full-refresh"
-    with pytest.raises(sm.SpecError, match=told):
+    message = r"another definition of ndcg@3 \(from 2026-01-01 to 2026-01-04\).*--full-refresh"
+    with pytest.raises(sm.SpecError, match=message):
         write(linear, engine, days(4, 6))
     check(engine, [0, 1, 2, 3])
     write(linear, engine, days(0, 4))  # all days that there are
     with pytest.raises(sm.SpecError, match="another definition"):
         write(job(), engine, days(0, 1))
-    more = job(metrics=[*METRICS, "ndcg(gain=linear)@3", "hit@1"])
-    last = write(more, engine, full_refresh=True)
+    extended = job(metrics=[*METRICS, "ndcg(gain=linear)@3", "hit@1"])
+    last = write(extended, engine, full_refresh=True)
     assert len(per_query(engine)) == 6 * 2 * 4
     assert {*runs(engine).values()} == {last.run_id}
     engine.execute("insert into truth values ('q1', 'i1', 3)")
     with pytest.raises(sm.InputError):
-        write(more, engine, days(1, 3))
-    told_by_run = engine.table("select * from metrics_runs order by started_at").to_pylist()
-    (done,) = (row for row in told_by_run if row["run_id"] == written.run_id)
-    assert (str(done["range_start"]), str(done["range_end"])) == ("2026-01-01", "2026-01-05")
-    assert (done["outcome"], done["spec"], done["message"]) == ("replaced", "shop", None)
-    assert (done["facts"], done["per_query"]) == (written.rows["facts"], written.rows["per_query"])
-    assert 0 < done["seconds"] < 60
-    assert (done["note"], done["host"]) == ("it's new", socket.gethostname())
-    assert done["user_name"]
-    assert done["revision"] is None
-    assert done["engine"].startswith(engine.name)
-    failed = told_by_run[-1]
+        write(extended, engine, days(1, 3))
+    log_rows = engine.table("select * from metrics_runs order by started_at").to_pylist()
+    (logged,) = (row for row in log_rows if row["run_id"] == report.run_id)
+    assert (str(logged["range_start"]), str(logged["range_end"])) == ("2026-01-01", "2026-01-05")
+    assert (logged["outcome"], logged["spec"], logged["message"]) == ("replaced", "shop", None)
+    assert (logged["facts"], logged["per_query"]) == (
+        report.rows["facts"],
+        report.rows["per_query"],
+    )
+    assert 0 < logged["seconds"] < 60
+    assert (logged["note"], logged["host"]) == ("it's new", socket.gethostname())
+    assert logged["user_name"]
+    assert logged["revision"] is None
+    assert logged["engine"].startswith(engine.name)
+    failed = log_rows[-1]
     assert (failed["outcome"], failed["facts"]) == ("failed", None)
     assert "for the same query: 1 -> remove" in failed["message"], "without the rows of an example"
     assert "duplicate_labels=max_grade" in failed["message"]
 
 
-@pytest.mark.parametrize("engine", MORE, indirect=True)
+@pytest.mark.parametrize("engine", DUCKDB_USUALLY, indirect=True)
 def test_rankings_without_dates_are_of_the_first_day(engine: Any) -> None:
     is_trino = engine.translation.dialect.name == "trino"  # it compares dates with no text
     day = "date '2026-01-02'" if is_trino else "'2026-01-02'"
@@ -323,34 +328,34 @@ def test_runs_in_any_order_leave_what_the_last_of_each_day_wrote(engine: Any) ->
     for _ in range(10):
         seed, gone = chance.choice([1, 2]), chance.sample(range(6), chance.choice([0, 0, 1, 3]))
         reload(engine, without(*gone, seed=seed))
-        there = {*range(6)} - {*gone}
+        present = {*range(6)} - {*gone}
         low, high = sorted(chance.sample(range(7), 2))
-        what = chance.choice(["range", "range", "from", "until", "all", "refresh"])
-        asked = {
+        kind = chance.choice(["range", "range", "from", "until", "all", "refresh"])
+        interval = {
             "range": days(low, high),
             "from": Days(start=FIRST + timedelta(low)),
             "until": Days(end=FIRST + timedelta(high)),
-        }.get(what)
+        }.get(kind)
         replaced = {
             "range": {*range(low, high)},
             "from": {*range(low, 9)},
             "until": {*range(high)},
             "refresh": {*range(9)},
-        }.get(what, there)  # days without data that nobody named stay
-        if not there & replaced:
+        }.get(kind, present)  # days without data that nobody named stay
+        if not present & replaced:
             with pytest.raises(sm.NoDataError, match="the table has no rows"):
-                write(job(), engine, asked)
-            write(job(), engine, asked, check=False)
+                write(job(), engine, interval)
+            write(job(), engine, interval, check=False)
         else:
-            lost = len({*stands} - there) if what == "refresh" else 0
+            lost = len({*stands} - present) if kind == "refresh" else 0
             if lost:
                 before = facts(engine)
                 with pytest.raises(sm.SpecError, match=f"--allow-loss {lost} deletes"):
                     write(job(), engine, full_refresh=True, allow_loss=lost - 1)
                 assert facts(engine) == before
-            write(job(), engine, asked, full_refresh=what == "refresh", allow_loss=lost)
-        stands = {day: own for day, own in stands.items() if day not in replaced}
-        stands |= dict.fromkeys(there & replaced, seed)
+            write(job(), engine, interval, full_refresh=kind == "refresh", allow_loss=lost)
+        stands = {day: seed for day, seed in stands.items() if day not in replaced}
+        stands |= dict.fromkeys(present & replaced, seed)
         check_days(engine, stands)
 
 
@@ -368,12 +373,12 @@ def test_a_year_in_pieces_is_a_year(servers: Any) -> None:
         for start in starts:
             write(job(), opened, days(start, start + chance.choice([20, 31, 40])))
         numbers = "metric_date, system, segment_name, segment_value, metric, k, round(value, 9)"
-        own, whole = (
+        in_pieces, in_one_run = (
             opened.rows(f"select {numbers} from metrics where spec = '{name}' order by all")
             for name in ("shop", "whole")
         )
-        assert own == whole
-        assert len({row[0] for row in own}) == 365
+        assert in_pieces == in_one_run
+        assert len({row[0] for row in in_pieces}) == 365
 
 
 @pytest.mark.xdist_group("duckdb")
@@ -382,20 +387,20 @@ def test_tables_may_be_called_like_our_stages(servers: Any) -> None:
         for name, rows in zip(("rankings", "labels"), log(), strict=True):
             opened.load(name, rows)
         columns = {"score": "score", "system": "system", "date": "ds"}
-        asked = job(
+        spec = job(
             rankings={"relation": "rankings", "columns": columns},
             labels={"relation": "labels"},
             output={"relation": "metrics", "per_query": "metrics_of_queries", "runs": "facts"},
         )
-        assert open_days(asked, opened, backfill=True) == [days(0, 6)]
-        write(asked, opened)
+        assert open_days(spec, opened, backfill=True) == [days(0, 6)]
+        write(spec, opened)
         check(opened, [*range(6)])
 
 
 CLICK_CELLS = [
-    pytest.param(*one.values, seed, marks=[*one.marks, *[pytest.mark.long] * (seed > 1)])
+    pytest.param(*cell.values, seed, marks=[*cell.marks, *[pytest.mark.long] * (seed > 1)])
     for seed in (1, 2)
-    for one in engines(WRITERS if seed == 1 else WRITERS[:2], now=["duckdb"], night=SLOW)
+    for cell in engines(WRITERS if seed == 1 else WRITERS[:2], now=["duckdb"], night=SLOW)
 ]
 
 
@@ -420,15 +425,15 @@ def test_a_click_log_by_days(writer: str, seed: int, servers: Any) -> None:
             rows = engine.table("select * from metrics_of_queries").to_pylist()
             assert rows
             assert all(row["Device"] == row["system"] for row in rows)
-            whole = click_job(daily=False)
+            not_daily = click_job(daily=False)
             with pytest.raises(sm.SpecError, match="metrics holds log by day, from 2026-01-0"):
-                write(whole, engine)
+                write(not_daily, engine)
             with pytest.raises(sm.SpecError, match=r"--allow-loss 5 .* or set clicks: daily: true"):
-                write(whole, engine, full_refresh=True)
-            whole = whole.having(name="other")
-            write(whole, engine)
+                write(not_daily, engine, full_refresh=True)
+            not_daily = not_daily.having(name="other")
+            write(not_daily, engine)
             with pytest.raises(sm.SpecError, match=r"other as a whole, .*restore SPEC \w{8}\)"):
-                write(whole, engine, days(0, 2))
+                write(not_daily, engine, days(0, 2))
         finally:
             clear(engine, *CLICK_TABLES)
 
@@ -440,8 +445,8 @@ def stored_by_day(seed: int, hours: int = 0, *, texts: bool = False) -> dict[str
     """The log with the days of a zone so many hours ahead, under which its rows are stored."""
     tables = click_log(seed)
     for name, time in TIMES_OF.items():
-        there = [(row[time] + timedelta(hours=hours)).date() for row in tables[name].to_pylist()]
-        stored = [str(day) for day in there] if texts else there
+        dates = [(row[time] + timedelta(hours=hours)).date() for row in tables[name].to_pylist()]
+        stored = [str(day) for day in dates] if texts else dates
         tables[name] = tables[name].append_column("ds", pa.array(stored))
     return tables
 
@@ -474,7 +479,7 @@ def test_a_log_that_is_stored_by_day(writer: str, seed: int, servers: Any) -> No
 def test_a_log_in_hive_folders(tmp_path: Path) -> None:
     """Of the folders of other days no file is opened."""
     stored, sources = stored_by_day(1, hours=-8), {}
-    asked = CLICK_JOB | {"cleaning": CLICK_JOB["cleaning"] | {"bots_of": "day"}}
+    clicks = CLICK_JOB | {"cleaning": CLICK_JOB["cleaning"] | {"bots_of": "day"}}
     with connect() as engine:
         for name, table in stored.items():
             engine.load(name, table)
@@ -482,7 +487,7 @@ def test_a_log_in_hive_folders(tmp_path: Path) -> None:
             engine.execute(f"drop table {name}")
             columns = CLICK_JOB[name]["columns"] | {"day": "ds"}
             sources[name] = {"file": f"{tmp_path / name}/**/*.parquet", "columns": columns}
-        spec = click_job(**(asked | sources))
+        spec = click_job(**(clicks | sources))
         assert open_days(spec, engine, backfill=True) == [days(0, 5)]
         write(spec, engine, days(3, 5))
         tables, _ = log_tables(on_days(spec, days(3, 5)).spec.clicks, engine, only_days=True)
@@ -490,12 +495,12 @@ def test_a_log_in_hive_folders(tmp_path: Path) -> None:
         assert "ds=2026-01-03" in text
         assert "ds=2026-01-01" not in text
         write(spec, engine, days(0, 3))
-        there = facts(engine, "log")
+        actual = facts(engine, "log")
         for name, table in click_log(1).items():
             engine.load(name, table)
-        whole = evaluate_clicks(click_job(**asked), engine).facts().to_pylist()
-    assert {key: row["value"] for key, row in there.items()} == {
-        tuple(str(row[name]) for name in KEY): pytest.approx(row["value"]) for row in whole
+        rows = evaluate_clicks(click_job(**clicks), engine).facts().to_pylist()
+    assert {key: row["value"] for key, row in actual.items()} == {
+        tuple(str(row[name]) for name in KEY): pytest.approx(row["value"]) for row in rows
     }
 
 
@@ -514,15 +519,15 @@ def test_rankings_in_hive_folders(tmp_path: Path) -> None:
         truth = {"file": f"{tmp_path}/truth.parquet"}
         spec = job(rankings=by_file, labels=truth)
         read = opened(spec, engine, days(3, 5).ends).rankings.files
-        assert [one.split("ds=")[1][:10] for one in read] == ["2026-01-04", "2026-01-05"]
+        assert [file.split("ds=")[1][:10] for file in read] == ["2026-01-04", "2026-01-05"]
         assert opened(spec, engine, days(0, 6).ends).rankings.files == ()
         for ends in ((3, 5), (0, 3), (5, 6)):
             write(spec, engine, days(*ends))
-        there = facts(engine)
+        from_files = facts(engine)
         engine.execute("delete from metrics")
         for ends in ((3, 5), (0, 3), (5, 6)):
             write(job(), engine, days(*ends))
-        assert {key: row["value"] for key, row in there.items()} == {
+        assert {key: row["value"] for key, row in from_files.items()} == {
             key: pytest.approx(row["value"]) for key, row in facts(engine).items()
         }
         with pytest.raises(sm.NoDataError, match="the last day is 2026-01-06"):
@@ -546,12 +551,12 @@ def test_bots_of_a_day_are_left_out_on_that_day_alone() -> None:
     events = tables["events"].to_pylist()
     busy = Counter((row["user"], row["happened"].replace(minute=0)) for row in events)
     bots = {(user, hour.date()) for (user, hour), n in busy.items() if n > 20}
-    shown: dict[str, list[Any]] = defaultdict(list)
+    by_request: dict[str, list[Any]] = defaultdict(list)
     for row in tables["impressions"].to_pylist():
-        shown[row["request_id"]].append(row)
-    left = [
+        by_request[row["request_id"]].append(row)
+    kept = [
         rows
-        for rows in shown.values()
+        for rows in by_request.values()
         if not any((row["user"], row["at"].date()) in bots or row["is_test"] for row in rows)
     ]
     with connect() as engine:
@@ -559,15 +564,15 @@ def test_bots_of_a_day_are_left_out_on_that_day_alone() -> None:
             engine.load(name, table)
         for ends in ((3, 5), (0, 2), (2, 3)):
             write(by_day(cleaning=cleaning), engine, days(*ends))
-        there = facts(engine, "log")
-        whole = evaluate_clicks(click_job(cleaning=cleaning), engine).online().to_pylist()
-    by_key = {tuple(str(row[name]) for name in KEY): row for row in whole}
+        actual = facts(engine, "log")
+        online = evaluate_clicks(click_job(cleaning=cleaning), engine).online().to_pylist()
+    by_key = {tuple(str(row[name]) for name in KEY): row for row in online}
     assert {key: row["value"] for key, row in by_key.items()} == {
-        key: row["value"] for key, row in there.items() if key in by_key
+        key: row["value"] for key, row in actual.items() if key in by_key
     }
-    found = [row["denominator"] for row in whole if row["metric"] == "abandonment"]
+    denominators = [row["denominator"] for row in online if row["metric"] == "abandonment"]
     assert len(bots) == 2
-    assert sum(found) == len(left)
+    assert sum(denominators) == len(kept)
 
 
 @by_turns(1.2)
@@ -575,9 +580,9 @@ def test_a_margin_that_is_too_small_is_told() -> None:
     with connect() as engine:
         for name, table in stored_by_day(1, hours=-30).items():
             engine.load(name, table)
-        with pytest.raises(sm.InputError) as told:
+        with pytest.raises(sm.InputError) as error:
             write(by_day(), engine, days(2, 3))
-        message = str(told.value)
+        message = str(error.value)
         assert "stored more than 1 day from their time, like 2026-01-0" in message
         assert "set clicks.day_margin: 2 or more" in message
         for ends in ((0, 2), (2, 5)):
@@ -586,18 +591,18 @@ def test_a_margin_that_is_too_small_is_told() -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "told"),
+    ("value", "message"),
     [
         (20260101, "ds is used as day but has the type BIGINT"),
         ("20260101", "ds is used as day but has '20260101'"),
     ],
 )
-def test_a_column_that_is_no_day_is_refused(value: Any, told: str) -> None:
+def test_a_column_that_is_no_day_is_refused(value: Any, message: str) -> None:
     with connect() as engine:
         for name, table in click_log(1).items():
             stored = pa.array([value] * table.num_rows)
             engine.load(name, table.append_column("ds", stored))
-        with pytest.raises(sm.InputError, match=told):
+        with pytest.raises(sm.InputError, match=message):
             write(by_day(), engine, days(2, 3))
 
 
@@ -619,27 +624,27 @@ def test_pooled_labels_and_rows_without_requests_by_days() -> None:
         with connect() as engine:
             for name, table in {**tables, "wide": wide}.items():
                 engine.load(name, table)
-            whole = evaluate_clicks(spec, engine, confidence=0.95)
+            evaluation = evaluate_clicks(spec, engine, confidence=0.95)
             for part in ends:
                 write(spec, engine, days(*part))
-            there = facts(engine, "log")
+            actual = facts(engine, "log")
             queries = engine.rows("from metrics_of_queries") if spec.output.per_query else []
-        for row in whole.facts().to_pylist():
-            own = there.pop(tuple(str(row[name]) for name in KEY))
-            for name in OWN:
+        for row in evaluation.facts().to_pylist():
+            stored = actual.pop(tuple(str(row[name]) for name in KEY))
+            for name in NUMBERS:
                 close = row[name] if row[name] is None else pytest.approx(row[name], rel=1e-9)
-                assert own[name] == close, (spec.clicks, name)
-        assert there == {}
+                assert stored[name] == close, (spec.clicks, name)
+        assert actual == {}
         if queries:
-            known = whole.offline.per_query().column("query_id").to_pylist()
-            assert sorted(row[3] for row in queries) == sorted(known)
+            query_ids = evaluation.offline.per_query().column("query_id").to_pylist()
+            assert sorted(row[3] for row in queries) == sorted(query_ids)
 
 
 @by_turns(0.6)
 def test_days_that_are_open_of_a_click_log(tmp_path: Any) -> None:
-    made = simulate(tmp_path, requests=100, days=4, seed=3)
+    simulated = simulate(tmp_path, requests=100, days=4, seed=3)
     clicks = {
-        name: {"file": str(made.files[name]), "columns": {"time": column}}
+        name: {"file": str(simulated.files[name]), "columns": {"time": column}}
         for name, column in (("impressions", "shown_at"), ("events", "happened_at"))
     }
     spec = sm.Spec(name="log", clicks=clicks, metrics=["mrr"], output={"relation": "metrics"})
@@ -653,10 +658,10 @@ def test_days_that_are_open_of_a_click_log(tmp_path: Any) -> None:
 
 @by_turns(1.6)
 def test_labels_are_not_learned_from_the_days_of_a_run(tmp_path: Any) -> None:
-    made = simulate(tmp_path, requests=100, days=4, seed=3)
+    simulated = simulate(tmp_path, requests=100, days=4, seed=3)
     clicks = {
         "log": {
-            "file": str(made.files["impressions"]),
+            "file": str(simulated.files["impressions"]),
             "columns": {"query": "query", "time": "shown_at", "actions": {"click": "is_test"}},
         },
         "labels": {"pool": "query_item", "window": {"end": "2026-01-03"}},

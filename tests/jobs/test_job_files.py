@@ -56,7 +56,7 @@ RANGES = ((0, 3), (2, 6), (4, 5))
 """Ranges of days, of which two write days again."""
 
 
-def whole(folder: Path) -> str:
+def script(folder: Path) -> str:
     return "\n".join((folder / name).read_text() for name in SQL)
 
 
@@ -71,7 +71,7 @@ def test_duckdb_s_command(tmp_path: Path) -> None:
     for start, end in RANGES:
         days = [f"set variable start = '{day(start)}'", f"set variable \"end\" = '{day(end)}'"]
         command = [client("duckdb"), "-bail", "-cmd", days[0], "-cmd", days[1], str(file)]
-        called(tmp_path, command, whole(tmp_path))
+        called(tmp_path, command, script(tmp_path))
     with connect(f"duckdb:///{file}") as opened:
         check(opened, [*range(6)])
         assert len(opened.rows("select * from metrics_runs where facts > 0")) == len(RANGES)
@@ -107,7 +107,7 @@ def test_sqlite3_s_command(tmp_path: Path) -> None:
             f".parameter set :end \"'{day(end)}'\"",
         ]
         command = [client("sqlite3"), "-bail", "-cmd", days[0], "-cmd", days[1], str(file)]
-        called(tmp_path, command, whole(tmp_path))
+        called(tmp_path, command, script(tmp_path))
     with connect(f"sqlite:///{file}") as opened:
         check(opened, [*range(6)])
 
@@ -122,8 +122,8 @@ def test_labels_of_a_window_are_compiled() -> None:
     """The days from which labels are learned stay; those of the run are parameters."""
     labels = {"pool": "query_item", "window": {"end": "2026-01-04"}}
     files = compile_job(click_job(labels=labels, evaluation={"start": "2026-01-04"}))
-    there = 'epoch_us("at") < 1767484800000000'
-    assert files["02_evaluation.sql"].count(there) == 1  # where requests are chosen
+    condition = 'epoch_us("at") < 1767484800000000'
+    assert files["02_evaluation.sql"].count(condition) == 1  # where requests are chosen
     assert "getvariable('end')" in files["02_evaluation.sql"]
     assert "-- evaluation: requests on the days of this run\n\n" in files["02_evaluation.sql"]
 
@@ -144,9 +144,9 @@ def test_a_click_log_s_days_are_the_client_s_parameters(name: str) -> None:
 
 
 def test_a_table_that_a_stage_would_hide_is_refused() -> None:
-    shown = CLICK_JOB["impressions"] | {"relation": "Events_Read"}
+    impressions = CLICK_JOB["impressions"] | {"relation": "Events_Read"}
     with pytest.raises(sm.SpecError, match=r"called 'events_read', which.*like main\.events_read"):
-        compile_job(click_job(impressions=shown))
+        compile_job(click_job(impressions=impressions))
 
 
 @pytest.mark.parametrize("name", ["duckdb", "sqlite"])
@@ -154,19 +154,19 @@ def test_the_manifest_s_command(tmp_path: Path, name: str) -> None:
     """As it stands, but for the file and the day."""
     file = {"duckdb": "FILE.duckdb", "sqlite": "FILE.db"}[name]
     older = {"storage_compatibility_version": "v1.4.0"}
-    place = f"sqlite:///{tmp_path}/{file}"
-    made = duckdb.connect(str(tmp_path / file), config=older) if name == "duckdb" else place
-    with connect(made, create=True) as opened:
+    url = f"sqlite:///{tmp_path}/{file}"
+    database = duckdb.connect(str(tmp_path / file), config=older) if name == "duckdb" else url
+    with connect(database, create=True) as opened:
         for table, rows in zip(("runs", "truth"), log(), strict=True):
             opened.load(table, rows)
     if name == "duckdb":
-        made.close()
-    folders = {str(Path(client(one)).parent) for one in ("duckdb", "sqlite3")}
+        database.close()
+    folders = {str(Path(client(program)).parent) for program in ("duckdb", "sqlite3")}
     write_job(job(name='it\'s; -- "one"'), name, tmp_path)
     command = json.loads((tmp_path / "manifest.json").read_text())["run"]
     command = command.replace("2026-01-02", day(2)).replace("2026-01-01", day(0))
     path = os.pathsep.join([*folders, os.environ["PATH"]])
-    done = subprocess.run(
+    completed = subprocess.run(
         ["bash", "-c", command],
         cwd=tmp_path,
         env=os.environ | {"PATH": path},
@@ -175,10 +175,12 @@ def test_the_manifest_s_command(tmp_path: Path, name: str) -> None:
         check=False,
         timeout=120,
     )
-    assert done.returncode == 0, done.stderr
+    assert completed.returncode == 0, completed.stderr
     with connect(f"{name}:///{tmp_path}/{file}") as opened:
-        found = opened.rows("select spec, count(distinct metric_date) from metrics group by spec")
-    assert found == [('it\'s; -- "one"', 2)]
+        days_by_spec = opened.rows(
+            "select spec, count(distinct metric_date) from metrics group by spec"
+        )
+    assert days_by_spec == [('it\'s; -- "one"', 2)]
 
 
 def test_sqlite_s_module(tmp_path: Path) -> None:
@@ -254,14 +256,16 @@ def test_mariadb_s_command(tmp_path: Path, servers: Any) -> None:
                 days = f"set @start = '{day(start)}', @end = '{day(end)}'"
                 options = [f"--socket={socket}", "--user=root", f"--init-command={days}"]
                 command = [client("mariadb"), "--no-defaults", *options, "sqlmetrics"]
-                called(tmp_path, command, whole(tmp_path))
+                called(tmp_path, command, script(tmp_path))
             check(opened, [*range(6)])
         finally:
             clear(opened)
 
 
 def statements(folder: Path) -> list[str]:
-    return [one for one in re.split(r";\n(?:\n|$)", whole(folder)) if one.strip()]
+    return [
+        statement for statement in re.split(r";\n(?:\n|$)", script(folder)) if statement.strip()
+    ]
 
 
 @pytest.mark.xdist_group("chdb")
@@ -273,9 +277,9 @@ def test_chdb(tmp_path: Path, servers: Any) -> None:
         try:
             write_job(job(), "clickhouse", tmp_path)
             for start, end in RANGES:
-                own = {"start": day(start), "end": day(end)}
+                parameters = {"start": day(start), "end": day(end)}
                 for statement in statements(tmp_path):
-                    session.query(statement, params=own)
+                    session.query(statement, params=parameters)
             check(opened, [*range(6)])
             write(job(), opened, days(1, 3))  # the two ways share the tables
             check(opened, [*range(6)])
@@ -295,28 +299,28 @@ KINDS = {
 
 def evaluated(engine: Any, statement: str) -> None:
     """A statement of BigQuery's: the evaluator knows queries, the rest is done around them."""
-    made = re.match(r"create table if not exists `(\w+)` \((.*)\)", statement, re.DOTALL)
+    created = re.match(r"create table if not exists `(\w+)` \((.*)\)", statement, re.DOTALL)
     into = re.match(r"insert into `(\w+)` \(.*?\)\n((?:with|select).*)", statement, re.DOTALL)
     gone = re.match(r"delete from `(\w+)`\nwhere\n(.*)", statement, re.DOTALL)
     kept = re.match(r"create temporary table (sqlmetrics_this_run) as\n(.*)", statement, re.DOTALL)
-    if made and made[1] not in engine._tables:
-        listed, _, _ = made[2].partition("primary key (")
+    if created and created[1] not in engine._tables:
+        listed, _, _ = created[2].partition("primary key (")
         columns = [line.split()[:2] for line in listed.strip().splitlines()]
         empty = {name.strip("`"): pa.array([], KINDS[kind.strip(",")]) for name, kind in columns}
-        engine._put(made[1], pa.table(empty))
+        engine._put(created[1], pa.table(empty))
     elif into:
-        there, new = engine._arrow(f"select * from {into[1]}"), engine._arrow(into[2])
-        new = new.rename_columns(there.column_names)
-        engine._put(into[1], pa.concat_tables([there, new.cast(there.schema)]))
+        stored, new = engine._arrow(f"select * from {into[1]}"), engine._arrow(into[2])
+        new = new.rename_columns(stored.column_names)
+        engine._put(into[1], pa.concat_tables([stored, new.cast(stored.schema)]))
     elif gone:
-        left = f"select * from {gone[1]} where not ({gone[2]})"
-        engine._put(gone[1], engine._arrow(left))
+        remaining = f"select * from {gone[1]} where not ({gone[2]})"
+        engine._put(gone[1], engine._arrow(remaining))
     elif kept:
         moment = "cast(started_at as string) as started_at"
         engine._put(kept[1], engine._arrow(f"select run_id, {moment} from ({kept[2]})"))
     elif view := re.match(r"create or replace view `\w+`\n.*?as\n(.*)", statement, re.DOTALL):
         engine._arrow(view[1])
-    elif not made and not statement.startswith(("alter table", "begin ", "commit ")):
+    elif not created and not statement.startswith(("alter table", "begin ", "commit ")):
         engine.execute(statement)
 
 
@@ -380,45 +384,45 @@ def test_spark_s_variables(tmp_path: Path, servers: Any) -> None:
 def test_spark_sql_s_command(tmp_path: Path, servers: Any) -> None:
     """The command itself, with a catalogue of its own."""
     servers.connection("spark")  # skips without Java
-    given = {}
+    sources = {}
     for name, rows in zip(("runs", "truth"), log(), strict=True):
         pq.write_table(rows, tmp_path / f"{name}.parquet")
-        given[name] = {"sql": f"select * from parquet.`{tmp_path}/{name}.parquet`"}
+        sources[name] = {"sql": f"select * from parquet.`{tmp_path}/{name}.parquet`"}
     columns = {"score": "score", "system": "system", "date": "ds"}
-    asked = job(rankings=given["runs"] | {"columns": columns}, labels=given["truth"])
-    write_job(asked, "spark", tmp_path)
-    (tmp_path / "job.sql").write_text(whole(tmp_path))
+    spec = job(rankings=sources["runs"] | {"columns": columns}, labels=sources["truth"])
+    write_job(spec, "spark", tmp_path)
+    (tmp_path / "job.sql").write_text(script(tmp_path))
     home = Path(importlib.util.find_spec("pyspark").origin).parent  # type: ignore[union-attr,arg-type]
-    own = os.environ | {"SPARK_HOME": str(home), "PYSPARK_PYTHON": sys.executable}
+    environment = os.environ | {"SPARK_HOME": str(home), "PYSPARK_PYTHON": sys.executable}
     command = [client("spark-sql"), "--conf", f"spark.sql.warehouse.dir={tmp_path}/warehouse"]
     command += [part for name, value in SMALL.items() for part in ("--conf", f"{name}={value}")]
     for start, end in ((0, 3), (2, 6)):
         days = ["-d", f"start={day(start)}", "-d", f"end={day(end)}"]
-        done = subprocess.run(
+        completed = subprocess.run(
             [*command, *days, "-f", "job.sql"],
             cwd=tmp_path,
-            env=own,
+            env=environment,
             capture_output=True,
             text=True,
             check=False,
             timeout=300,
         )
-        assert done.returncode == 0, done.stderr[-3_000:]
+        assert completed.returncode == 0, completed.stderr[-3_000:]
     key = "metric_date, system, segment_name, segment_value, metric, k"
     query = f"select {key}, value, n_queries from metrics"
-    told = subprocess.run(
+    printed = subprocess.run(
         [*command, "-S", "-e", query],
         cwd=tmp_path,
-        env=own,
+        env=environment,
         capture_output=True,
         text=True,
         check=True,
         timeout=300,
     )
-    there = [line.split("\t") for line in told.stdout.splitlines()]
-    rows = {tuple(line[:6]): line[6:] for line in there if len(line) == 8}
+    lines = [line.split("\t") for line in printed.stdout.splitlines()]
+    rows = {tuple(line[:6]): line[6:] for line in lines if len(line) == 8}
     wanted = expected([*range(6)]).to_dicts()
-    assert len(rows) == len(there) == len(wanted)
+    assert len(rows) == len(lines) == len(wanted)
     for row in wanted:
         value, n = rows[tuple(str(row[name]) for name in key.split(", "))]
         assert value == "NULL" if row["value"] is None else near(row["value"]) == float(value)
@@ -432,14 +436,14 @@ def near(value: float) -> Any:
 @by_turns(1)
 def test_a_click_log(tmp_path: Path) -> None:
     """Of a click log too; the days decide which requests are evaluated."""
-    made = simulate(tmp_path / "log", requests=300, days=4, seed=3)
+    simulated = simulate(tmp_path / "log", requests=300, days=4, seed=3)
     clicks = {
         "impressions": {
-            "file": str(made.files["impressions"]),
+            "file": str(simulated.files["impressions"]),
             "columns": {"query": "query", "system": "system", "time": "shown_at"},
         },
         "events": {
-            "file": str(made.files["events"]),
+            "file": str(simulated.files["events"]),
             "columns": {"dwell": "dwell", "time": "happened_at"},
         },
         "cleaning": {"min_dwell": 5, "attribution_window": "30m"},
@@ -462,10 +466,10 @@ def test_a_click_log(tmp_path: Path) -> None:
         for start in dates:
             connection.execute(f"set variable start = '{start}'")
             connection.execute(f"set variable \"end\" = '{start + timedelta(1)}'")
-            connection.execute(whole(tmp_path))
-        there = connection.execute(f"{numbers} order by all").fetchall()
-    assert len(there) == len(wanted) > 10
-    for row, other in zip(there, wanted, strict=True):
+            connection.execute(script(tmp_path))
+        actual = connection.execute(f"{numbers} order by all").fetchall()
+    assert len(actual) == len(wanted) > 10
+    for row, other in zip(actual, wanted, strict=True):
         for value, close in zip(row, other, strict=True):
             exact = not isinstance(close, float)
             assert value == (close if exact else pytest.approx(close, rel=1e-9))
@@ -479,16 +483,16 @@ def test_the_same_bytes() -> None:
 def test_the_files_and_their_hashes(name: str) -> None:
     files = compile_job(job(), name)
     kept = CLIENTS[name].keep or dialect_named(name).keep
-    assert [*files] == [one for one in (*SQL, "manifest.json") if kept or one[:2] != "02"]
-    told = json.loads(files["manifest.json"])
-    for file, digest in told["files"].items():
+    assert [*files] == [file for file in (*SQL, "manifest.json") if kept or file[:2] != "02"]
+    manifest = json.loads(files["manifest.json"])
+    for file, digest in manifest["files"].items():
         assert hashlib.sha256(files[file].encode()).hexdigest() == digest
-        assert file in told["run"]
+        assert file in manifest["run"]
     text = "".join(files.values())
     assert "sqlmetrics_yours" not in text
     for parameter in ("start", "end"):
         assert CLIENTS[name].parameter.format(name=parameter) in text
-    assert set(told["metrics"]) == {"ndcg@3", "recall(rel=2)@5", "mrr", "auc", "num_ret"}
+    assert set(manifest["metrics"]) == {"ndcg@3", "recall(rel=2)@5", "mrr", "auc", "num_ret"}
 
 
 @by_turns(0.7)
@@ -499,9 +503,9 @@ def test_without_tables_for_a_while_each_insert_computes() -> None:
         for name, rows in zip(("runs", "truth"), log(), strict=True):
             opened.load(name, rows)
         for part in (days(0, 4), days(3, 6)):
-            made = job_text(job(), at, part, "'a run'", at.expression("current_timestamp", "0"))
-            assert made.evaluation == []
-            for statement in (*made.tables, *made.replacement):
+            text = job_text(job(), at, part, "'a run'", at.expression("current_timestamp", "0"))
+            assert text.evaluation == []
+            for statement in (*text.tables, *text.replacement):
                 opened.execute(statement)
         check(opened, [*range(6)])
         assert opened.rows("select facts from metrics_runs order by 1")[0][0] > 0
@@ -514,4 +518,4 @@ def test_a_dialect_without_a_client_is_refused() -> None:
 
 def test_all_writers_have_a_client() -> None:
     names = {"chdb": "clickhouse", "trino_iceberg": "trino"}
-    assert {names.get(one, one) for one in WRITERS} <= set(CLIENTS)
+    assert {names.get(writer, writer) for writer in WRITERS} <= set(CLIENTS)

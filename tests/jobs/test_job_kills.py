@@ -124,8 +124,8 @@ def state(url: str) -> tuple[str, ...]:
         assert counts == [("other", *counts[1][1:]), ("shop", *counts[1][1:])]
         assert counts[1][2] == 6
         key = "metric_date, system, query_id"
-        own = f"select {key} from metrics_of_queries where spec = 'shop' group by {key}"
-        assert engine.rows(f"{own} having count(*) > 1") == []
+        grouped = f"select {key} from metrics_of_queries where spec = 'shop' group by {key}"
+        assert engine.rows(f"{grouped} having count(*) > 1") == []
         sums = engine.rows(
             "select m.metric_date, m.system, m.numerator, q.total from metrics as m join ("
             "select metric_date, system, sum(ndcg_at_3) as total from metrics_of_queries "
@@ -203,8 +203,8 @@ class StopError(Exception):
 
 def stopped(engine: Database, number: int, beginning: str = "") -> None:
     """Fail before a statement, of those that begin so."""
-    one: Any = getattr(engine, "driver", engine)
-    execute, numbers = one.execute, itertools.count()
+    driver: Any = getattr(engine, "driver", engine)
+    execute, numbers = driver.execute, itertools.count()
 
     def counted(sql: str) -> None:
         # what is temporary goes with a connection, which stays here
@@ -213,7 +213,7 @@ def stopped(engine: Database, number: int, beginning: str = "") -> None:
             raise StopError
         execute(sql)
 
-    one.execute = counted
+    driver.execute = counted
 
 
 @pytest.mark.parametrize("name", engines(["chdb", "spark"], now=[], night=["spark"]))
@@ -265,13 +265,13 @@ def test_killed_at_any_time(url: str) -> None:
     began = time.monotonic()
     process = child(url)
     process.join(60)
-    whole = time.monotonic() - began
+    duration = time.monotonic() - began
     outcomes = []
     for number in range(KILLS):
         before = state(url)
         change(url, number)
         process = child(url)
-        process.join(chance.uniform(0.2, 1.05) * whole)
+        process.join(chance.uniform(0.2, 1.05) * duration)
         process.kill()
         process.join(60)
         outcomes.append(state(url) != before)
@@ -291,13 +291,13 @@ def write_whole(url: str) -> None:
 def test_two_at_once(url: str) -> None:
     for number in range(5):
         change(url, number)
-        both = [child(url), child(url)]
-        for process in both:
+        processes = [child(url), child(url)]
+        for process in processes:
             process.join(60)
-        done = [process.exitcode for process in both]
+        exit_codes = [process.exitcode for process in processes]
         # of a DuckDB file one process is the writer, and the other is told so
-        assert 0 in done
-        assert url.startswith("duckdb") or done == [0, 0]
+        assert 0 in exit_codes
+        assert url.startswith("duckdb") or exit_codes == [0, 0]
         state(url)
 
 
@@ -347,10 +347,10 @@ def test_a_full_disk(tmp_path: Path) -> None:
     before = state(where)
     size = (tmp_path / "shop.duckdb").stat().st_size
     codes = []
-    for more in (0, 1_000, 4_000, 10_000, 50_000, 300_000):
-        change(where, more)
+    for extra in (0, 1_000, 4_000, 10_000, 50_000, 300_000):
+        change(where, extra)
         process = child(
-            where, partial(full_disk, size=size + more if more > 4_000 else max(more, 1))
+            where, partial(full_disk, size=size + extra if extra > 4_000 else max(extra, 1))
         )
         process.join(60)
         codes.append(process.exitcode)
@@ -366,8 +366,8 @@ def small_disk(servers: Any, tmp_path: Path) -> Iterator[str]:
     server = os.stat(url.split("host=")[1])
     disk = tmp_path / "disk"
     disk.mkdir()
-    made = ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(disk)]
-    if not shutil.which("mount") or subprocess.run(made, check=False).returncode:
+    command = ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(disk)]
+    if not shutil.which("mount") or subprocess.run(command, check=False).returncode:
         pytest.skip("no disk can be mounted here: it takes root")
     try:
         for folder in tmp_path.parents[:3]:  # the server is another user
@@ -405,17 +405,17 @@ def test_a_full_disk_of_postgres(small_disk: str) -> None:
             engine.execute(
                 "insert into ballast select repeat('x', 9) from generate_series(1, 99999)"
             )
-    told = []
+    messages = []
     for number in range(8):  # the first ones may find room in pages that are there
         try:
             change(small_disk, number)
             run_until(small_disk, None)
             before = state(small_disk)
         except sm.EngineError as error:
-            told.append(str(error))
+            messages.append(str(error))
             assert state(small_disk) == before
-    assert told
-    assert all("No space left" in one for one in told)
+    assert messages
+    assert all("No space left" in message for message in messages)
     with open_driver(small_disk) as engine:
         engine.execute("drop table ballast")
     write_whole(small_disk)

@@ -130,11 +130,11 @@ def some_runs(seed: int) -> list[Days]:
 @pytest.fixture(params=[*USUALLY, *LATER])
 def engine(request: pytest.FixtureRequest, servers: Any) -> Iterator[Database]:
     """A database, with what a test has made dropped after it."""
-    with connect(servers.open(request.param)) as there:
+    with connect(servers.open(request.param)) as database:
         try:
-            yield there
+            yield database
         finally:
-            clear(there)
+            clear(database)
 
 
 def clear(engine: Database) -> None:
@@ -150,11 +150,11 @@ def filled(engine: Database, tables: Rows) -> None:
 
 def facts(engine: Database, spec: str = "shop") -> dict[tuple[str, ...], dict[str, Any]]:
     """(day, system, segment, value, metric@k) -> row."""
-    there = engine.table(f"select * from metrics where spec = '{spec}'").to_pylist()
+    stored = engine.table(f"select * from metrics where spec = '{spec}'").to_pylist()
     rows = {
-        (*(str(row[name]) for name in KEY), f"{row['metric']}@{row['k']}"): row for row in there
+        (*(str(row[name]) for name in KEY), f"{row['metric']}@{row['k']}"): row for row in stored
     }
-    assert len(rows) == len(there), "a key is doubled"
+    assert len(rows) == len(stored), "a key is doubled"
     return rows
 
 
@@ -177,13 +177,13 @@ def proven(spec: sm.Spec, tables: Rows) -> tuple[dict[Any, Any], set[Any]]:
     But of a system it sees the first and the last day, where the option asks for them.
     """
     means, queries = {}, set()
-    whole = spec.options["absent_systems"] == "missing"
+    all_days = spec.options["absent_systems"] == "missing"
     for day in (FIRST + timedelta(number) for number in range(LENGTH)):
-        own = tables if whole else {n: rows_of(rows, day) for n, rows in tables.items()}
-        if not own["runs"].num_rows:
+        visible = tables if all_days else {n: rows_of(rows, day) for n, rows in tables.items()}
+        if not visible["runs"].num_rows:
             continue
         with connect() as engine:
-            for name, rows in own.items():
+            for name, rows in visible.items():
                 engine.load(name, rows)
             proof = evaluated_by_reference(make_plan(spec, opened(spec, engine)), engine)
         for key, lines in proof.summary.items():
@@ -200,7 +200,7 @@ def rows_of(rows: pa.Table, day: date) -> pa.Table:
     """The rows of a day, of a table that has days."""
     if "ds" not in rows.column_names:
         return rows
-    return rows.filter(pa.array([one == day for one in rows["ds"].to_pylist()]))
+    return rows.filter(pa.array([ds == day for ds in rows["ds"].to_pylist()]))
 
 
 # -- systems of a day ---------------------------------------------------------------------
@@ -232,14 +232,14 @@ def test_a_pause_is_missing_where_that_is_asked_for(engine: Database) -> None:
     for run in (days(3, 4), days(0, 2), days(1, 3), days(4, 6)):
         write(spec, engine, run)
     means, queries = proven(spec, tables)
-    found = facts(engine)
-    assert {key: numbers(row) for key, row in found.items()} == means
+    actual = facts(engine)
+    assert {key: numbers(row) for key, row in actual.items()} == means
     assert answers(engine) == queries
-    pause = found["2026-01-02", "paused", "all", "all", "ndcg@3"]
+    pause = actual["2026-01-02", "paused", "all", "all", "ndcg@3"]
     assert pause["n_missing"] == 4
-    assert ("2026-01-01", "late", "all", "all", "ndcg@3") not in found
-    assert ("2026-01-03", "ended", "all", "all", "ndcg@3") not in found
-    assert ("2026-01-06", "paused", "all", "all", "ndcg@3") not in found
+    assert ("2026-01-01", "late", "all", "all", "ndcg@3") not in actual
+    assert ("2026-01-03", "ended", "all", "all", "ndcg@3") not in actual
+    assert ("2026-01-06", "paused", "all", "all", "ndcg@3") not in actual
 
 
 def per_query(plan: Plan, engine: Database) -> list[tuple[Any, ...]]:
@@ -254,16 +254,16 @@ def test_buckets_and_physical_plans_know_the_systems_of_a_day(absent: str) -> No
     with connect() as engine:
         filled(engine, world(1))
         tables = opened(spec, engine)
-        whole = make_plan(spec, tables)
-        wanted = per_query(whole, engine)
+        plan = make_plan(spec, tables)
+        wanted = per_query(plan, engine)
         assert wanted
         for name in ("lists", "counts"):
-            assert per_query(whole.by(whole.choose(None, name)), engine) == wanted
+            assert per_query(plan.by(plan.choose(None, name)), engine) == wanted
         rows = engine.rows("select count(*) from runs")[0][0]
-        cut = parts(whole, engine, 4 * SHARE * engine.memory / rows)
+        cut = parts(plan, engine, 4 * SHARE * engine.memory / rows)
         assert len(cut) > 3
-        found = [row for one in cut for row in per_query(whole.by(whole.strategy, one), engine)]
-        assert sorted(found, key=str) == wanted
+        actual = [row for part in cut for row in per_query(plan.by(plan.strategy, part), engine)]
+        assert sorted(actual, key=str) == wanted
 
 
 @by_turns(1)
@@ -271,21 +271,21 @@ def test_without_systems_a_day_without_a_ranking_has_no_numbers() -> None:
     """Run by itself it has none, so it has none among others: though queries were searched."""
     spec = spec_of(1)
     columns = spec.rankings.columns.model_copy(update={"system": None})
-    one = spec.having(rankings=spec.rankings.model_copy(update={"columns": columns}))
+    without_system = spec.having(rankings=spec.rankings.model_copy(update={"columns": columns}))
     with connect() as engine:
         tables = world(1)
         runs = tables["runs"]
         ours = runs.filter(pa.array([name == "paused" for name in runs["system"].to_pylist()]))
         filled(engine, tables | {"runs": ours})
-        for absent, there in (("skip", [0, 2, 4]), ("missing", [0, 1, 2, 3, 4])):
-            asked = one.having(conventions={"absent_systems": absent})
-            write(asked, engine, full_refresh=True)
-            found = {key[0] for key in facts(engine)}
-            assert found == {str(FIRST + timedelta(day)) for day in there}
-            result, agreements = verify_spec(asked, engine)
-            assert max(one.largest for one in agreements) <= 1e-12
+        for absent, numbers in (("skip", [0, 2, 4]), ("missing", [0, 1, 2, 3, 4])):
+            variant = without_system.having(conventions={"absent_systems": absent})
+            write(variant, engine, full_refresh=True)
+            actual = {key[0] for key in facts(engine)}
+            assert actual == {str(FIRST + timedelta(day)) for day in numbers}
+            result, agreements = verify_spec(variant, engine)
+            assert max(agreement.largest for agreement in agreements) <= 1e-12
             assert {row["metric_date"] for row in result.to_dicts()} == {
-                FIRST + timedelta(day) for day in there
+                FIRST + timedelta(day) for day in numbers
             }
 
 
@@ -305,13 +305,13 @@ def test_a_system_is_named_in_the_definition_only_where_it_is_asked_for() -> Non
 @by_turns(1)
 @pytest.mark.parametrize("daily", [True, False])
 def test_a_request_is_missing_for_no_other_system(tmp_path: Path, daily: bool) -> None:
-    made = simulate(tmp_path, requests=300, days=3, seed=3, systems=("old", "new"))
+    simulated = simulate(tmp_path, requests=300, days=3, seed=3, systems=("old", "new"))
     clicks = {
         "impressions": {
-            "file": str(made.files["impressions"]),
+            "file": str(simulated.files["impressions"]),
             "columns": {"query": "query", "time": "shown_at", "system": "system"},
         },
-        "events": {"file": str(made.files["events"]), "columns": {"time": "happened_at"}},
+        "events": {"file": str(simulated.files["events"]), "columns": {"time": "happened_at"}},
         "daily": daily,
     }
     for missing in ("drop", "zero"):
@@ -385,7 +385,7 @@ def test_days_of_times_with_a_zone_are_of_utc_or_of_the_zone_that_is_named(
                         (day, 1.0)
                     ]
                     assert open_days(spec, engine, backfill=True) == []
-                    assert max(one.largest for one in verify_spec(spec, engine)[1]) == 0
+                    assert max(agreement.largest for agreement in verify_spec(spec, engine)[1]) == 0
         finally:
             clear(engine)
 
@@ -396,20 +396,20 @@ def test_a_connection_s_own_zone_stays_and_decides_no_day() -> None:
     with duckdb.connect() as connection:
         zoned_tables(connect(connection))
         connection.execute("set TimeZone = 'America/Los_Angeles'")
-        given = {"date": "ds", "connection": connection, "queries": "searches"}
+        options = {"date": "ds", "connection": connection, "queries": "searches"}
         for zone, day in ((None, DAY["UTC"]), *DAY.items()):
-            result = sm.evaluate("runs", "truth", "mrr", time_zone=zone, **given)
+            result = sm.evaluate("runs", "truth", "mrr", time_zone=zone, **options)
             assert [str(row["metric_date"]) for row in result.to_dicts()] == [day]
             assert result["mrr"] == 1.0
         text = "select * from runs where cast(ds as date) = date '2026-01-01'"  # by its zone
-        assert sm.evaluate(text, "truth", "mrr", **given)["mrr"] == 1.0
+        assert sm.evaluate(text, "truth", "mrr", **options)["mrr"] == 1.0
         log = {"relation": "shown", "columns": {"request": "query_id", "time": "ds"}}
         connection.execute("create table shown as select *, 1 as position, 1 as clicked from runs")
         spec = sm.Spec(name="log", clicks={"log": log, "daily": True}, metrics=["mrr", "ctr@1"])
         rows = evaluate_clicks(spec, connection).facts().to_pylist()
         assert {str(row["metric_date"]) for row in rows} == {DAY["UTC"]}
-        there = connection.execute("select current_setting('TimeZone')").fetchall()
-        assert there == [("America/Los_Angeles",)]
+        setting = connection.execute("select current_setting('TimeZone')").fetchall()
+        assert setting == [("America/Los_Angeles",)]
 
 
 def test_a_zone_is_refused_where_it_says_nothing(tmp_path: Path) -> None:

@@ -91,7 +91,7 @@ def carry_out(engine: Any, spec: sm.Spec, start: int, end: int) -> None:
     """A compiled job, with the days in the place of the client's parameters."""
     name = dialect(engine)
     files = compile_job(spec, name)
-    text = "\n".join(told for file, told in files.items() if file.endswith(".sql"))
+    text = "\n".join(content for file, content in files.items() if file.endswith(".sql"))
     for parameter, number in (("start", start), ("end", end)):
         day = f"'{FIRST + timedelta(number)}'"
         text = text.replace(CLIENTS[name].parameter.format(name=parameter), day)
@@ -120,11 +120,11 @@ def test_compiled_jobs_share_a_fact_table(client: Any) -> None:
         for spec in (shop, other):
             write(spec, client, days(0, 1))
         client.execute("drop view metrics_wide")
-    own = ["ndcg_at_3", "recall_rel2_at_5", "mrr", "auc", "num_ret"]
+    shop_columns = ["ndcg_at_3", "recall_rel2_at_5", "mrr", "auc", "num_ret"]
     for spec, ends in ((shop, (0, 2)), (other, (0, 2)), (shop, (1, 3)), (other, (1, 3))):
         carry_out(client, spec, *ends)
     check(client, [0, 1, 2])
-    assert metrics_in(client, "metrics_wide_shop") == own
+    assert metrics_in(client, "metrics_wide_shop") == shop_columns
     assert metrics_in(client, "metrics_wide_other") == OTHER
     counts = "select count(*), count(distinct spec), count(mrr) from metrics_wide_"
     for name in ("shop", "other"):
@@ -133,10 +133,10 @@ def test_compiled_jobs_share_a_fact_table(client: Any) -> None:
     write(shop, client, days(2, 4))
     for spec in (other, shop):
         carry_out(client, spec, 3, 4)
-    assert metrics_in(client) == [*own, "ap"]
+    assert metrics_in(client) == [*shop_columns, "ap"]
     write(other, client, days(4, 5))
     check(client, [0, 1, 2, 3])
-    assert metrics_in(client) == [*own, "ap"]
+    assert metrics_in(client) == [*shop_columns, "ap"]
     shared = "select count(ap), count(ndcg_at_3) from metrics_wide where segment_name = 'all'"
     assert client.rows(f"{shared} and spec = 'other'") == [(10, 0)]
     assert client.rows(f"{shared} and spec = 'shop'") == [(0, 8)]
@@ -151,8 +151,8 @@ def test_a_compiled_job_may_ask_for_other_metrics(client: Any) -> None:
     with analyst(client, "metrics_wide_shop", "ap"):
         carry_out(client, job(metrics=["hit@1", "mrr"]), 2, 4)
         before = ["mrr", "ap", "hit_at_1"]
-        there = metrics_in(client, "metrics_wide_shop")
-        assert there == (before if is_postgres else ["hit_at_1", "mrr"])
+        columns = metrics_in(client, "metrics_wide_shop")
+        assert columns == (before if is_postgres else ["hit_at_1", "mrr"])
         if is_postgres:
             assert client.rows("select count(*), count(ap) from metrics_built")[0][1] == 0
     assert client.rows("select count(distinct metric_date) from metrics_wide_shop") == [(4,)]
@@ -216,9 +216,9 @@ def test_a_run_that_fails_leaves_the_days_and_is_in_the_log(engine: Any) -> None
     engine.execute("create table metrics_latest (a integer)")
     before = facts(engine)
     is_undone = dialect(engine) in FAST
-    told = "nothing is written" if is_undone else "the rows are written nevertheless"
+    message = "nothing is written" if is_undone else "the rows are written nevertheless"
     try:
-        with pytest.raises(sm.EngineError, match=f"{told} .output.views: false"):
+        with pytest.raises(sm.EngineError, match=f"{message} .output.views: false"):
             write(job(), engine, days(1, 4))
     finally:
         engine.execute("drop table metrics_latest")
@@ -244,13 +244,13 @@ def test_names_of_own_views() -> None:
 @by_turns(0.7)
 def test_backfill_finds_days_that_lack_a_metric(any_engine: Any) -> None:
     write(job(), any_engine, days(0, 4))
-    more = job(metrics=[*METRICS, "hit@1"])
-    write(more, any_engine, days(2, 3))
+    extended = job(metrics=[*METRICS, "hit@1"])
+    write(extended, any_engine, days(2, 3))
     assert open_days(job(), any_engine, backfill=True) == [days(4, 6)]
-    assert open_days(more, any_engine, backfill=True) == [days(0, 2), days(3, 6)]
-    for part in open_days(more, any_engine, backfill=True):
-        write(more, any_engine, part)
-    assert open_days(more, any_engine, backfill=True) == []
+    assert open_days(extended, any_engine, backfill=True) == [days(0, 2), days(3, 6)]
+    for part in open_days(extended, any_engine, backfill=True):
+        write(extended, any_engine, part)
+    assert open_days(extended, any_engine, backfill=True) == []
     assert open_days(job(metrics=["mrr"]), any_engine, backfill=True) == []
     check_all(any_engine, "hit", 6)
 
@@ -264,21 +264,23 @@ def check_all(engine: Any, metric: str, n_days: int) -> None:
 @pytest.mark.parametrize("name", cells("duckdb", later=FAST[1:]))
 def test_backfill_of_a_click_log(name: str, servers: Any) -> None:
     """Lists and what users did come apart: a day without lists has none of their metrics."""
-    given = {"name": "log", "clicks": CLICK_JOB, "output": {"relation": "metrics"}}
-    lists, both = (sm.Spec(**given, metrics=metrics) for metrics in (["mrr"], ["mrr", "ctr@3"]))
+    fields = {"name": "log", "clicks": CLICK_JOB, "output": {"relation": "metrics"}}
+    lists, with_clicks = (
+        sm.Spec(**fields, metrics=metrics) for metrics in (["mrr"], ["mrr", "ctr@3"])
+    )
     with connect(servers.open(name)) as engine:
         for table, rows in click_log(1).items():
             engine.load(table, rows)
         try:
             write(lists, engine)
-            (whole,) = open_days(both, engine, backfill=True)
-            write(both, engine, days(0, 3))
-            (rest,) = open_days(both, engine, backfill=True)
-            assert (rest.start, rest.end) == (days(0, 3).end, whole.end)
-            write(both, engine, rest)
+            (interval,) = open_days(with_clicks, engine, backfill=True)
+            write(with_clicks, engine, days(0, 3))
+            (rest,) = open_days(with_clicks, engine, backfill=True)
+            assert (rest.start, rest.end) == (days(0, 3).end, interval.end)
+            write(with_clicks, engine, rest)
             mrr = f"metric = 'mrr' and metric_date = '{FIRST + timedelta(1)}'"
             engine.execute(f"delete from metrics where {mrr}")
-            assert open_days(both, engine, backfill=True) == []
+            assert open_days(with_clicks, engine, backfill=True) == []
         finally:
             clear(engine, *CLICK_TABLES)
 
@@ -293,7 +295,9 @@ def test_a_change_is_to_the_last_day_before(any_engine: Any) -> None:
     reload(any_engine, rankings)
     write(job(), any_engine, days(5, 6))
     checked = job(checks=[{"metric": "mrr", "max_drop": 9, "segment": {"country": "*"}}])
-    told = {(one.system, one.segment): one for one in verdicts(checked, any_engine)}
+    by_key = {
+        (verdict.system, verdict.segment): verdict for verdict in verdicts(checked, any_engine)
+    }
     same = any_engine.rows(
         "select case when previous_date is null then 1 else 0 end as is_first, is_same_definition "
         "from metrics_daily_change"
@@ -303,12 +307,12 @@ def test_a_change_is_to_the_last_day_before(any_engine: Any) -> None:
         "select * from metrics_daily_change where segment_name = 'country' and metric = 'mrr' "
         f"and metric_date = '{FIRST + timedelta(5)}'"
     ).to_pylist()
-    assert len(rows) == len(told) == 4
+    assert len(rows) == len(by_key) == 4
     for row in rows:
-        one = told[row["system"], f"country={row['segment_value']}"]
-        assert one.compared == pytest.approx(row["value_before"])
+        verdict = by_key[row["system"], f"country={row['segment_value']}"]
+        assert verdict.compared == pytest.approx(row["value_before"])
         gap = str(row["previous_date"]) != str(FIRST + timedelta(4))
-        assert one.note == (f"the day before is {row['previous_date']}" if gap else "")
+        assert verdict.note == (f"the day before is {row['previous_date']}" if gap else "")
     before = {(row["system"], str(row["previous_date"])) for row in rows}
     assert ("old's", str(FIRST + timedelta(1))) in before
     assert {day for system, day in before if system == "new"} == {str(FIRST + timedelta(4))}
@@ -344,9 +348,9 @@ def test_what_is_published_is_as_it_was(tmp_path: Path) -> None:
     schema = pq.read_schema(folder / "metrics.parquet")
     for table, name, kind, nullable in wanted:
         if table == "metrics":
-            there = {"int32": "INTEGER", "int64": "BIGINT", "double": "DOUBLE"}
-            own = str(schema.field(name).type)
-            assert there.get(own, kind) == kind
+            duckdb_types = {"int32": "INTEGER", "int64": "BIGINT", "double": "DOUBLE"}
+            arrow_type = str(schema.field(name).type)
+            assert duckdb_types.get(arrow_type, kind) == kind
             assert schema.field(name).nullable == nullable
 
 
@@ -355,16 +359,16 @@ def test_what_is_published_is_as_it_was(tmp_path: Path) -> None:
 def test_published_days_stand_beside_others(name: str, tmp_path: Path, servers: Any) -> None:
     """Of another database: columns come along, other days stay, another definition is refused."""
     url = shop(tmp_path, job("other", metrics=OTHER))
-    place = {"duckdb": f"duckdb:///{tmp_path}/bi.duckdb", "sqlite": f"sqlite:///{tmp_path}/b.db"}
-    there = place.get(name) or servers.connection(name)
-    with connect(url) as engine, connect(there, create=True) as other:
+    urls = {"duckdb": f"duckdb:///{tmp_path}/bi.duckdb", "sqlite": f"sqlite:///{tmp_path}/b.db"}
+    target = urls.get(name) or servers.connection(name)
+    with connect(url) as engine, connect(target, create=True) as other:
         for table, rows in zip(("runs", "truth"), log(), strict=True):
             other.load(table, rows)
         try:
             write(job(metrics=["ap", "ndcg@3"]), other, days(4, 6))  # it lacks columns
             gone = job(metrics=["mrr", "hit@1"])
             write(gone, engine, days(0, 1))
-            publish(gone, engine, there)  # its table has columns that this spec does not ask for
+            publish(gone, engine, target)  # its table has columns that this spec does not ask for
             assert {key[0][-1] for key in facts(other)} == set("12356")
             assert metrics_in(other)[-1] == "hit_at_1"
             assert other.rows("select count(*) from metrics_runs") == [(3,)]
@@ -375,14 +379,14 @@ def test_published_days_stand_beside_others(name: str, tmp_path: Path, servers: 
             engine.execute(f"delete from metrics where metric_date > '{FIRST + timedelta(2)}'")
             before = facts(other)
             with pytest.raises(sm.SpecError, match="another definition of ndcg@3"):
-                publish(linear, engine, there)
+                publish(linear, engine, target)
             with pytest.raises(sm.SpecError, match="another definition of ndcg@3"):
-                check_destination(linear, engine, destination(there), days(0, 3))
+                check_destination(linear, engine, destination(target), days(0, 3))
             assert facts(other) == before
             with pytest.raises(sm.SpecError, match=r"--allow-loss \d deletes numbers"):
-                publish(linear, engine, there, full_refresh=True)
+                publish(linear, engine, target, full_refresh=True)
             assert facts(other) == before
-            publish(linear, engine, there, full_refresh=True, allow_loss=6)
+            publish(linear, engine, target, full_refresh=True, allow_loss=6)
             assert {key[0][-1] for key in facts(other)} == set("123")
         finally:
             clear(other)
@@ -413,25 +417,25 @@ def test_a_bad_place_is_told_before_anything_is_computed(tmp_path: Path) -> None
         "new.duckdb --storage-version v0": "unknown storage version 'v0",
         "new --storage-version v1.5.0": "--publish FILE.duckdb",
     }
-    there = sorted(one.name for one in tmp_path.iterdir())
-    for place, told in refused.items():
-        file, *options = place.split()
-        done = run(tmp_path, "--publish", str(tmp_path / file), *options)
-        assert done.exit_code in (1, 2, 3)
-        assert told in f"{done.output}{done.exception}", place
-    for options, told in (
+    names = sorted(path.name for path in tmp_path.iterdir())
+    for argument, message in refused.items():
+        file, *options = argument.split()
+        result = run(tmp_path, "--publish", str(tmp_path / file), *options)
+        assert result.exit_code in (1, 2, 3)
+        assert message in f"{result.output}{result.exception}", argument
+    for options, message in (
         (["--publish", "duckdb://"], "is a database in memory"),
         (["--publish", f"sqlite:///{tmp_path}/text/bi.db"], "is no folder"),
         (["--publish", f"postgresql://nobody@localhost:1/{tmp_path.name}"], "cannot open"),
         (["--storage-version", "v1.5.0"], "add --publish FILE.duckdb"),
     ):
-        done = run(tmp_path, *options)
-        assert told in f"{done.output}{done.exception}", options
+        result = run(tmp_path, *options)
+        assert message in f"{result.output}{result.exception}", options
     with duckdb.connect(str(tmp_path / "shop.duckdb"), read_only=True) as reader:
         assert reader.execute("select count(*) from metrics_runs").fetchone() == (1,)
-    assert sorted({one.name for one in tmp_path.iterdir()} - {"shop.yml"}) == there
-    done = run(tmp_path, "--publish", str(tmp_path / "bi"))
-    assert done.exit_code == 0, done.output
+    assert sorted({path.name for path in tmp_path.iterdir()} - {"shop.yml"}) == names
+    result = run(tmp_path, "--publish", str(tmp_path / "bi"))
+    assert result.exit_code == 0, result.output
     assert run(tmp_path, "--publish", str(tmp_path / "bi")).exit_code == 0
     assert (tmp_path / "bi" / "metrics.parquet").is_file()
 
@@ -449,8 +453,8 @@ def test_one_row_is_no_rows(tmp_path: Path) -> None:
         "labels: {relation: truth}\nmetrics: [mrr]\noutput: {relation: metrics}\n"
     )
     line = ["run", str(tmp_path / "one.yml"), "--db", str(tmp_path / "shop.duckdb")]
-    done = CliRunner().invoke(cli, line)
-    assert "metrics: 1 row of one, " in done.stderr
+    result = CliRunner().invoke(cli, line)
+    assert "metrics: 1 row of one, " in result.stderr
 
 
 @by_turns(0.7)
@@ -473,12 +477,12 @@ def test_tables_of_others_are_not_written_to(tmp_path: Path) -> None:
         "{relation: no.facts}": "output.relation: the schema 'no' of 'no.facts' and 3 other "
         "tables does not exist",
     }
-    for output, told in cells.items():
+    for output, message in cells.items():
         (tmp_path / "shop.yml").write_text(spec + output)
-        for more in ([], ["--backfill"], ["--publish", f"duckdb:///{tmp_path}/shop.duckdb"]):
+        for options in ([], ["--backfill"], ["--publish", f"duckdb:///{tmp_path}/shop.duckdb"]):
             line = ["run", str(tmp_path / "shop.yml"), "--db", str(tmp_path / "shop.duckdb")]
-            done = CliRunner().invoke(cli, [*line, *more])
-            assert told in f"{done.output}{done.exception}", (output, more)
+            result = CliRunner().invoke(cli, [*line, *options])
+            assert message in f"{result.output}{result.exception}", (output, options)
     debugged = CliRunner().invoke(cli, ["debug", *line[1:4]]).output
     assert "run can write     no: there is no schema no\n" in debugged
     with duckdb.connect(str(tmp_path / "shop.duckdb")) as connection:
@@ -488,12 +492,12 @@ def test_tables_of_others_are_not_written_to(tmp_path: Path) -> None:
         assert len(connection.execute("from truth").fetchall()) == 1
     (tmp_path / "shop.yml").write_text(spec + "{relation: a.facts}")
     new = ["--publish", f"duckdb:///{tmp_path}/new.duckdb"]
-    done = CliRunner().invoke(cli, [*line, *new])
-    assert "a new database has no schema for 'a.facts'" in str(done.exception)
+    result = CliRunner().invoke(cli, [*line, *new])
+    assert "a new database has no schema for 'a.facts'" in str(result.exception)
     assert not (tmp_path / "new.duckdb").exists()
     (tmp_path / "shop.yml").write_text(spec + "{relation: facts}")
-    done = CliRunner().invoke(cli, [*line, "--start", "2026-02-01"])
-    assert "the table has no rows from 2026-02-01" in str(done.exception)
+    result = CliRunner().invoke(cli, [*line, "--start", "2026-02-01"])
+    assert "the table has no rows from 2026-02-01" in str(result.exception)
 
 
 def test_a_file_that_cannot_be_opened_says_why(tmp_path: Path, monkeypatch: Any) -> None:
@@ -503,8 +507,8 @@ def test_a_file_that_cannot_be_opened_says_why(tmp_path: Path, monkeypatch: Any)
         "name: one\nrankings: {file: runs.parquet}\nlabels: {file: truth.csv}\nmetrics: [mrr]\n"
         "output: {relation: metrics}\n"
     )
-    done = CliRunner().invoke(cli, [*line, str(tmp_path / "no" / "shop.duckdb")])
-    assert "there is no folder" in str(done.exception)
+    result = CliRunner().invoke(cli, [*line, str(tmp_path / "no" / "shop.duckdb")])
+    assert "there is no folder" in str(result.exception)
 
     def locked(*_: Any, **__: Any) -> None:
         raise duckdb.IOException(
@@ -513,5 +517,5 @@ def test_a_file_that_cannot_be_opened_says_why(tmp_path: Path, monkeypatch: Any)
         )
 
     monkeypatch.setattr(duckdb, "connect", locked)
-    done = CliRunner().invoke(cli, [*line, str(tmp_path / "shop.duckdb")])
-    assert "another process has it open (PID 12); stop it" in str(done.exception)
+    result = CliRunner().invoke(cli, [*line, str(tmp_path / "shop.duckdb")])
+    assert "another process has it open (PID 12); stop it" in str(result.exception)

@@ -15,7 +15,7 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 import pytest
-from job_days import FIRST, METRICS, MORE, clear, days, engine, expected, job, log
+from job_days import DUCKDB_USUALLY, FIRST, METRICS, clear, days, engine, expected, job, log
 from marked import by_turns
 
 import sqlmetrics as sm
@@ -31,8 +31,8 @@ __all__ = ["engine"]  # the fixture
 
 
 def table(engine: Any, query: str) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = engine.table(query).to_pylist()
-    return found
+    rows: list[dict[str, Any]] = engine.table(query).to_pylist()
+    return rows
 
 
 DAYS = [0, 1, 2, 4, 5]
@@ -44,7 +44,7 @@ def near(value: Any) -> Any:
 
 
 @by_turns(1)
-@pytest.mark.parametrize("engine", MORE, indirect=True)
+@pytest.mark.parametrize("engine", DUCKDB_USUALLY, indirect=True)
 def test_the_views_are_the_evaluation_and_grow_with_the_table(engine: Any) -> None:
     for part in (days(0, 3), days(4, 6)):
         write(job(), engine, part)
@@ -57,88 +57,88 @@ def test_the_views_are_the_evaluation_and_grow_with_the_table(engine: Any) -> No
     the_wide_view_grows(engine)
 
 
-def wide_has_a_column_a_metric(done: Any) -> None:
+def wide_has_a_column_a_metric(engine: Any) -> None:
     wide = {
         (str(row["metric_date"]), row["system"], row["segment_name"], row["segment_value"]): row
-        for row in table(done, "select * from metrics_wide")
+        for row in table(engine, "select * from metrics_wide")
     }
     wanted = expected(DAYS)
-    columns = {(one.name, one.k or 0): one.column for one in wanted.measures}
+    columns = {(measure.name, measure.k or 0): measure.column for measure in wanted.measures}
     assert len(wide) * len(METRICS) == len(wanted.to_dicts())
     for row in wanted.to_dicts():
-        there = wide[
+        stored = wide[
             str(row["metric_date"]), row["system"], row["segment_name"], row["segment_value"]
         ]
         column = columns[row["metric"], row["k"]]
-        assert there[column] == near(row["value"])
-        assert there[f"{column}_numerator"] == near(row["numerator"])
-        assert there[f"{column}_denominator"] == near(row["denominator"])
-        assert there[f"{column}_ci_low"] == near(row["ci_low"])
-        assert there[f"{column}_ci_high"] == near(row["ci_high"])
+        assert stored[column] == near(row["value"])
+        assert stored[f"{column}_numerator"] == near(row["numerator"])
+        assert stored[f"{column}_denominator"] == near(row["denominator"])
+        assert stored[f"{column}_ci_low"] == near(row["ci_low"])
+        assert stored[f"{column}_ci_high"] == near(row["ci_high"])
 
 
-def all_days_together_are_the_mean_over_all_queries(done: Any) -> None:
+def all_days_together_are_the_mean_over_all_queries(engine: Any) -> None:
     values: dict[tuple[str, str], list[float]] = defaultdict(list)
     for row in expected(DAYS).per_query().to_pylist():
         for column in ("ndcg_at_3", "recall_rel2_at_5", "mrr"):
             if row[column] is not None:
                 values[row["system"], column].append(row[column])
     named = {("ndcg", 3): "ndcg_at_3", ("recall(rel=2)", 5): "recall_rel2_at_5", ("mrr", 0): "mrr"}
-    rows = table(done, "select * from metrics_rollup where segment_name = 'all'")
+    rows = table(engine, "select * from metrics_rollup where segment_name = 'all'")
     assert len(rows) == 2 * len(METRICS)
     for row in rows:
         column = named.get((row["metric"], row["k"]))
         if row["metric"] == "num_ret":
-            stored = table(done, "select * from metrics where metric = 'num_ret'")
+            stored = table(engine, "select * from metrics where metric = 'num_ret'")
             ours = [day for day in stored if key_of(day, *SLICE[2:]) == key_of(row, *SLICE[2:])]
             assert row["value"] == sum(day["value"] for day in ours) > 0
             continue
         if column is None:  # auc is no sum of queries
             assert row["value"] is None
             continue
-        own = values[row["system"], column]
-        assert row["value"] == pytest.approx(sum(own) / len(own), rel=1e-9)
-        assert row["n_queries"] == len(own)
+        scores = values[row["system"], column]
+        assert row["value"] == pytest.approx(sum(scores) / len(scores), rel=1e-9)
+        assert row["n_queries"] == len(scores)
         assert row["n_days"] == 5
         assert str(row["first_date"]) == str(FIRST)
 
 
-def any_days_and_systems_add_up(done: Any) -> None:
+def any_days_and_systems_add_up(engine: Any) -> None:
     """SUM / SUM over some days and both systems, as a dashboard does it."""
     inside = " and ".join(days(1, 5).ends.of("metric_date"))
-    ((value,),) = done.rows(
+    ((value,),) = engine.rows(
         "select sum(ndcg_at_3_numerator) / sum(ndcg_at_3_denominator) as v from metrics_wide "
         f"where segment_name = 'all' and {inside}"
     )
-    own = expected([1, 2, 4]).per_query()["ndcg_at_3"].drop_null().to_pylist()
-    assert value == pytest.approx(sum(own) / len(own), rel=1e-9)
+    scores = expected([1, 2, 4]).per_query()["ndcg_at_3"].drop_null().to_pylist()
+    assert value == pytest.approx(sum(scores) / len(scores), rel=1e-9)
 
 
-def days_that_are_missing_are_told(done: Any) -> None:
-    rows = table(done, "select * from metrics_days")
+def days_that_are_missing_are_told(engine: Any) -> None:
+    rows = table(engine, "select * from metrics_days")
     missing = {str(row["metric_date"]) for row in rows if row["is_missing"]}
     assert (len(rows), missing) == (6, {str(FIRST + timedelta(3))})
-    (row,) = table(done, "select * from metrics_status")
-    if done.name == "DuckDB":
-        kinds = {*done.columns("metrics_status").values()}
+    (row,) = table(engine, "select * from metrics_status")
+    if engine.name == "DuckDB":
+        kinds = {*engine.columns("metrics_status").values()}
         assert kinds == {"BIGINT", "DATE", "TIMESTAMP", "VARCHAR"}, "counts are no wider"
-        rolled_up = {*done.columns("metrics_rollup").values()}
+        rolled_up = {*engine.columns("metrics_rollup").values()}
         assert rolled_up == {"BIGINT", "DATE", "DOUBLE", "INTEGER", "VARCHAR"}, "nor are sums"
     assert (row["n_missing_days"], row["n_metrics_with_holes"]) == (1, 0)
     assert (row["last_outcome"], row["n_metrics"]) == ("replaced", len(METRICS))
 
 
-def latest_is_the_last_day_of_each_spec(done: Any) -> None:
-    write(job("other", metrics=["mrr"]), done, days(0, 2))
-    rows = table(done, "select * from metrics_latest")
+def latest_is_the_last_day_of_each_spec(engine: Any) -> None:
+    write(job("other", metrics=["mrr"]), engine, days(0, 2))
+    rows = table(engine, "select * from metrics_latest")
     last = {(row["spec"], str(row["metric_date"])) for row in rows}
     assert last == {("shop", str(FIRST + timedelta(5))), ("other", str(FIRST + timedelta(1)))}
     assert len([row for row in rows if row["spec"] == "shop"]) == len(expected([5]).to_dicts())
 
 
-def daily_change_is_to_the_day_before(done: Any) -> None:
+def daily_change_is_to_the_day_before(engine: Any) -> None:
     rows = table(
-        done,
+        engine,
         "select * from metrics_daily_change where spec = 'shop' and system = 'new' "
         "and segment_name = 'all' and metric = 'mrr'",
     )
@@ -152,25 +152,25 @@ def daily_change_is_to_the_day_before(done: Any) -> None:
         assert row["change"] == near(None if before is None else row["value"] - before)
 
 
-def the_wide_view_grows(done: Any) -> None:
+def the_wide_view_grows(engine: Any) -> None:
     """New metrics, of this spec or another, are new columns; what was built on it stays."""
-    done.execute("create view built as select spec, ndcg_at_3 from metrics_wide")
+    engine.execute("create view built as select spec, ndcg_at_3 from metrics_wide")
     try:
-        write(job(metrics=["hit@1", *METRICS]), done, days(4, 6))
-        write(job("other", metrics=["ap", "mrr"]), done, days(0, 1))
-        names = list(done.columns("metrics_wide"))
+        write(job(metrics=["hit@1", *METRICS]), engine, days(4, 6))
+        write(job("other", metrics=["ap", "mrr"]), engine, days(0, 1))
+        names = list(engine.columns("metrics_wide"))
         assert {"hit_at_1", "ap", "ndcg_at_3", "auc_numerator"} <= set(names)
         assert len(names) == 5 + 5 * 7
         row, later = table(
-            done,
+            engine,
             "select * from metrics_wide where spec = 'other' and system = 'new' "
             "and segment_name = 'all' order by metric_date",
         )
         assert row["ap"] > 0
         assert later["ap"] is row["hit_at_1"] is None
-        assert len(table(done, "select * from built")) > 0
+        assert len(table(engine, "select * from built")) > 0
     finally:
-        done.execute("drop view built")
+        engine.execute("drop view built")
 
 
 Key = tuple[Any, ...]
@@ -180,20 +180,20 @@ MEASURE = ("metric", "k")
 WIDE = {"value": ""} | {name: f"_{name}" for name in PARTS}
 
 
-@pytest.mark.parametrize("engine", MORE, indirect=True)
+@pytest.mark.parametrize("engine", DUCKDB_USUALLY, indirect=True)
 def test_each_row_of_each_view(engine: Any) -> None:
     """Of a table with holes, in which no row is told by less than its whole key."""
-    rows = made_facts()
+    rows = random_facts()
     engine.load("metrics", pa.Table.from_pylist(rows))
     by_key = {key_of(row): row for row in rows}
     changes_of(job(), engine).carry_out(engine)
     engine.load("log", pa.Table.from_pylist(RUNS))
     names = ", ".join(RUNS[0])
     engine.execute(f"insert into metrics_runs ({names}) select {names} from log")
-    told = "metric, k, name, column_name, label, meaning, direction, additive, roll_up"
-    measures = [(*one, name, *[name] * 4, 1, "ratio") for one, name in MEASURES.items()]
+    columns = "metric, k, name, column_name, label, meaning, direction, additive, roll_up"
+    measures = [(*measure, name, *[name] * 4, 1, "ratio") for measure, name in MEASURES.items()]
     values = ", ".join(map(str, measures))
-    engine.execute(f"insert into metrics_metrics ({told}) values {values}")
+    engine.execute(f"insert into metrics_metrics ({columns}) values {values}")
     make_views(job(), engine, view_statements(job(), engine, every=True))
     wanted = {key: row for key, row in by_key.items() if key[1] == last_days(rows)[key[0]]}
     compare(engine, "latest", SLICE + MEASURE, wanted)
@@ -250,14 +250,14 @@ def test_equal_nights_have_the_interval_of_one() -> None:
     connection.register("rows", pa.Table.from_pylist(rows))
     connection.execute("create table nights as select * from rows")
     columns = {"system": "system", "date": "ds", "grade": "grade"}
-    asked = {"metric": "hit@1", "max_drop": 0, "against": "old", "confidence": "always"}
+    drop_check = {"metric": "hit@1", "max_drop": 0, "against": "old", "confidence": "always"}
     spec = sm.Spec(
         name="nights",
         rankings={"relation": "nights", "columns": columns},
         metrics=["hit@1"],
         baseline="old",
         output={"relation": "m"},
-        checks=[asked],
+        checks=[drop_check],
     )
     sm.run(spec, connection)
     ends = {
@@ -266,10 +266,10 @@ def test_equal_nights_have_the_interval_of_one() -> None:
     }
     for view, names in ends.items():
         where = "system = 'new' and segment_name = 'all' order by metric_date"
-        found = connection.execute(f"select {names} from m_{view} where {where}").fetchall()
-        assert len(found) == 20
-        for row in found:
-            assert row == pytest.approx(found[0], rel=1e-9)
+        intervals = connection.execute(f"select {names} from m_{view} where {where}").fetchall()
+        assert len(intervals) == 20
+        for row in intervals:
+            assert row == pytest.approx(intervals[0], rel=1e-9)
     day = connection.execute("select ci_low, ci_high from m where system = 'new' limit 1")
     low, high = day.fetchone() or (0, 0)
     rolled = connection.execute("select ci_low, ci_high from m_rollup where system = 'new'")
@@ -287,7 +287,7 @@ def copies(row: dict[str, Any], days: int) -> int:
     return 1 if row["ci_method"] == METHODS["other"] else days
 
 
-def made_facts() -> list[dict[str, Any]]:
+def random_facts() -> list[dict[str, Any]]:
     """Rows of a fact table: some slices lack a day, some days a metric, some rows a value."""
     chance = random.Random(5)
     segments = [("all", "all"), ("country", "de"), ("country", "fr"), ("device", "de")]
@@ -311,9 +311,9 @@ def made_facts() -> list[dict[str, Any]]:
             w = 0.0 if name == "device" else chance.randrange(1, 9)
             units = [(chance.random(), w * chance.random()) for _ in range(chance.randrange(1, 9))]
             pairs = [(chance.random(), chance.random() - 0.4, 1 + w) for _ in units[1:]]
-            own = key_of(row)
-            UNITS[own], PAIRS[own] = units if is_sum else [], pairs if is_sum else []
-            rows.append(row | sums_of(UNITS[own]) | sums_of_pairs(PAIRS[own]))
+            row_key = key_of(row)
+            UNITS[row_key], PAIRS[row_key] = units if is_sum else [], pairs if is_sum else []
+            rows.append(row | sums_of(UNITS[row_key]) | sums_of_pairs(PAIRS[row_key]))
     return rows
 
 
@@ -381,29 +381,29 @@ def status(rows: list[dict[str, Any]]) -> dict[Key, Any]:
     }
     for spec in ("shop", "other"):
         mine = [row for row in rows if (row["spec"], row["segment_name"]) == (spec, "all")]
-        there = {row["metric_date"] for row in mine}
-        first, last = min(there), max(there)
+        dates = {row["metric_date"] for row in mine}
+        first, last = min(dates), max(dates)
         days_of: dict[Any, set[date]] = defaultdict(set)
         for row in mine:
             days_of[row["system"]].add(row["metric_date"])
             days_of[row["metric"], row["k"]].add(row["metric_date"])
-        metrics = {one: days for one, days in days_of.items() if isinstance(one, tuple)}
-        systems = [days for one, days in days_of.items() if isinstance(one, str)]
-        asked = {one: days for one, days in metrics.items() if not is_retired(spec, one)}
-        holes = [one for one, days in asked.items() if last in days and days < there]
+        metrics = {metric: days for metric, days in days_of.items() if isinstance(metric, tuple)}
+        systems = [days for system, days in days_of.items() if isinstance(system, str)]
+        active = {metric: days for metric, days in metrics.items() if not is_retired(spec, metric)}
+        holes = [metric for metric, days in active.items() if last in days and days < dates]
         wanted[spec,] = {
             "first_date": first,
             "last_date": last,
             "age_days": (datetime.now(UTC).date() - last).days,
-            "n_days": len(there),
-            "n_missing_days": (last - first).days + 1 - len(there),
+            "n_days": len(dates),
+            "n_missing_days": (last - first).days + 1 - len(dates),
             "last_outcome": "replaced" if spec == "shop" else None,
             "last_message": None,
             "n_metrics": len(metrics),
             "n_metrics_with_holes": len(holes) if holes else 0,
             "metric_with_holes": min(map(MEASURES.__getitem__, holes), default=None),
-            "n_metrics_stopped": sum(last not in days for days in asked.values()),
-            "n_metrics_retired": len(metrics) - len(asked),
+            "n_metrics_stopped": sum(last not in days for days in active.values()),
+            "n_metrics_retired": len(metrics) - len(active),
             "n_systems": len(systems),
             "n_systems_stopped": sum(last not in days for days in systems),
             "n_metrics_redefined": sum(
@@ -471,16 +471,16 @@ def sums_of(units: list[tuple[float, float]]) -> dict[str, Any]:
 
 def sums_of_pairs(pairs: list[tuple[float, float, float]]) -> dict[str, Any]:
     """The sums beside a baseline."""
-    found = sums_of([(d * w, w) for _, d, w in pairs])
+    sums = sums_of([(d * w, w) for _, d, w in pairs])
     names = {"numerator": "sum_d", "denominator": "pair_w", "n_clusters": "pair_clusters"}
     names |= {"sum_x2": "sum_d2", "sum_xw": "sum_dw", "sum_w2": "pair_w2"}
     ends = interval([(d * w, w) for _, d, w in pairs], student_t)
-    return {new: found[old] for old, new in names.items()} | {
+    return {new: sums[old] for old, new in names.items()} | {
         "baseline": "base" if pairs else None,
         "n_pairs": len(pairs),
         "sum_y": sum(y * w for y, _, w in pairs) if pairs else None,
         **dict.fromkeys(BASELINE.keys() & {"sum_y2", "sum_xy"}, 0.0),
-        "difference": found["numerator"] / found["denominator"] if pairs else None,
+        "difference": sums["numerator"] / sums["denominator"] if pairs else None,
         "difference_low": ends[0],
         "difference_high": ends[1],
     }
@@ -512,21 +512,25 @@ def interval(
 
 def so_far(by_key: dict[Key, Any], key: Key) -> list[Key]:
     """The rows of all days up to one, of the same definition."""
-    own = by_key[key]["definition_hash"]
-    same = [one for one in by_key if (one[0], *one[2:]) == (key[0], *key[2:])]
-    return sorted(one for one in same if one[1] <= key[1] and by_key[one]["definition_hash"] == own)
+    definition = by_key[key]["definition_hash"]
+    same = [row_key for row_key in by_key if (row_key[0], *row_key[2:]) == (key[0], *key[2:])]
+    return sorted(
+        row_key
+        for row_key in same
+        if row_key[1] <= key[1] and by_key[row_key]["definition_hash"] == definition
+    )
 
 
 def running(by_key: dict[Key, Any], units: dict[Key, Any]) -> dict[Key, Any]:
     """What the view of days so far says of each row that can be added up."""
     wanted = {}
-    for key in (one for one in by_key if units[one]):
-        days = [one for one in so_far(by_key, key) if units[one]]
-        own = [unit for day in days for unit in units[day]]
-        low, high = interval(own, always, copies(by_key[key], len(days)))
-        total = sum(w for _, w in own)
+    for key in (row_key for row_key in by_key if units[row_key]):
+        days = [row_key for row_key in so_far(by_key, key) if units[row_key]]
+        values = [unit for day in days for unit in units[day]]
+        low, high = interval(values, always, copies(by_key[key], len(days)))
+        total = sum(w for _, w in values)
         wanted[key] = {
-            "value": sum(x for x, _ in own) / total if total else None,
+            "value": sum(x for x, _ in values) / total if total else None,
             "ci_low": low,
             "ci_high": high,
             "n_days": len(days),
@@ -538,10 +542,10 @@ def running(by_key: dict[Key, Any], units: dict[Key, Any]) -> dict[Key, Any]:
 def beside_baseline(by_key: dict[Key, Any]) -> dict[Key, Any]:
     """What the view of comparisons says of each row that has pairs."""
     wanted = {}
-    for key in (one for one in by_key if PAIRS[one]):
-        days = [one for one in so_far(by_key, key) if PAIRS[one]]
-        own = [(d * w, w) for day in days for _, d, w in PAIRS[day]]
-        low, high = interval(own, always, copies(by_key[key], len(days)))
+    for key in (row_key for row_key in by_key if PAIRS[row_key]):
+        days = [row_key for row_key in so_far(by_key, key) if PAIRS[row_key]]
+        differences = [(d * w, w) for day in days for _, d, w in PAIRS[day]]
+        low, high = interval(differences, always, copies(by_key[key], len(days)))
         weight = sum(w for *_, w in PAIRS[key])
         before = sum(y * w for y, _, w in PAIRS[key]) / weight
         row = by_key[key]
@@ -550,7 +554,7 @@ def beside_baseline(by_key: dict[Key, Any]) -> dict[Key, Any]:
             "baseline_value": before,
             "value": before + row["difference"],
             "is_significant": None if None in ends else int(ends[0] > 0 or ends[1] < 0),
-            "running_difference": sum(d for d, _ in own) / sum(w for _, w in own),
+            "running_difference": sum(d for d, _ in differences) / sum(w for _, w in differences),
             "running_low": low,
             "running_high": high,
             "n_days": len(days),
@@ -569,13 +573,13 @@ def last_days(rows: list[dict[str, Any]]) -> dict[Any, Any]:
     }
 
 
-def compare(done: Any, view: str, keys: tuple[str, ...], wanted: dict[Key, Any]) -> None:
+def compare(engine: Any, view: str, keys: tuple[str, ...], wanted: dict[Key, Any]) -> None:
     """A view has just these rows, with these values among others."""
-    rows = table(done, f"select * from metrics_{view}")
-    found = {tuple(map(str, key_of(row, *keys))): row for row in rows}
+    rows = table(engine, f"select * from metrics_{view}")
+    actual = {tuple(map(str, key_of(row, *keys))): row for row in rows}
     assert len(rows) == len(wanted)
     for key, values in wanted.items():
-        row = found[tuple(map(str, key))]
+        row = actual[tuple(map(str, key))]
         for name, value in values.items():
             as_it_is = str if name.endswith("_date") else near  # SQLite's days are texts
             assert as_it_is(row[name]) == as_it_is(value), (view, key, name)
@@ -586,18 +590,18 @@ def changes(by_key: dict[Key, Any]) -> dict[Key, Any]:
     wanted = {}
     for key, row in by_key.items():
         spec, day, *rest = key[:5]
-        earlier = [one[1] for one in by_key if [one[0], *one[2:5]] == [spec, *rest]]
-        previous = max((one for one in earlier if one < day), default=None)
+        earlier = [row_key[1] for row_key in by_key if [row_key[0], *row_key[2:5]] == [spec, *rest]]
+        previous = max((earlier_day for earlier_day in earlier if earlier_day < day), default=None)
         before = by_key.get((spec, previous, *key[2:]), {})
-        both = None not in (row["value"], before.get("value"))
+        has_both = None not in (row["value"], before.get("value"))
         is_same = row["definition_hash"] == before.get("definition_hash")
-        ends = [one.get(end) for one in (row, before) for end in ("ci_low", "ci_high")]
+        ends = [record.get(end) for record in (row, before) for end in ("ci_low", "ci_high")]
         reach = math.hypot((ends[1] - ends[0]) / 2, (ends[3] - ends[2]) / 2) if all(ends) else None
-        change = row["value"] - before["value"] if both else None
+        change = row["value"] - before["value"] if has_both else None
         wanted[key] = {
-            "change_low": change - reach if both and reach else None,
-            "change_high": change + reach if both and reach else None,
-            "change_percent": 100 * change / before["value"] if both else None,
+            "change_low": change - reach if has_both and reach else None,
+            "change_high": change + reach if has_both and reach else None,
+            "change_percent": 100 * change / before["value"] if has_both else None,
             "previous_date": previous,
             "value": row["value"],
             "value_before": before.get("value"),
@@ -605,7 +609,7 @@ def changes(by_key: dict[Key, Any]) -> dict[Key, Any]:
             "n_queries": row["n_queries"],
             "n_queries_before": before.get("n_queries"),
             "is_same_definition": int(is_same) if before else None,
-            "is_significant": int(abs(change) > reach) if both and reach and is_same else None,
+            "is_significant": int(abs(change) > reach) if has_both and reach and is_same else None,
         }
     return wanted
 
@@ -616,19 +620,21 @@ def all_days(rows: list[dict[str, Any]]) -> dict[Key, Any]:
     for row in rows:
         days[key_of(row, "spec", *SLICE[2:], *MEASURE)].append(row)
     wanted = {}
-    for key, there in days.items():
-        dates = [row["metric_date"] for row in there]
+    for key, rows_of_key in days.items():
+        dates = [row["metric_date"] for row in rows_of_key]
         sums: dict[str, Any] = {
-            name: sum(row[name] for row in there) if there[0][name] is not None else None
+            name: sum(row[name] for row in rows_of_key)
+            if rows_of_key[0][name] is not None
+            else None
             for name in ("numerator", "denominator", "n_queries", "n_skipped", "n_missing")
         }
         has_value = sums["numerator"] is not None and sums["denominator"]
         value = sums["numerator"] / sums["denominator"] if has_value else None
-        if there[0]["metric"].startswith("num_"):
-            value = sum(row["value"] for row in there)
-        ends = {"first_date": min(dates), "last_date": max(dates), "n_days": len(there)}
-        units = [unit for row in there for unit in UNITS[key_of(row)]]
-        low, high = interval(units, student_t, copies(there[0], len(there)))
+        if rows_of_key[0]["metric"].startswith("num_"):
+            value = sum(row["value"] for row in rows_of_key)
+        ends = {"first_date": min(dates), "last_date": max(dates), "n_days": len(rows_of_key)}
+        units = [unit for row in rows_of_key for unit in UNITS[key_of(row)]]
+        low, high = interval(units, student_t, copies(rows_of_key[0], len(rows_of_key)))
         wanted[key] = sums | ends | {"value": value, "ci_low": low, "ci_high": high}
     return wanted
 
@@ -655,13 +661,13 @@ def test_duckdb_filters_days_in_the_scan(servers: Any) -> None:
                 f"explain (format json) select * from metrics_{view} "
                 "where metric_date >= date '2026-01-03'"
             )
-            scans = [json.dumps(one) for one in _scans(json.loads(plan)[0])]
-            assert any(re.search(r"metric_date ?>= ?'2026-01-03'", one) for one in scans), scans
+            scans = [json.dumps(scan) for scan in _scans(json.loads(plan)[0])]
+            assert any(re.search(r"metric_date ?>= ?'2026-01-03'", scan) for scan in scans), scans
 
 
 def _scans(node: dict[str, Any]) -> list[dict[str, Any]]:
-    own = [node["extra_info"]] if "SCAN" in node["name"] else []
-    return own + [one for child in node["children"] for one in _scans(child)]
+    scans = [node["extra_info"]] if "SCAN" in node["name"] else []
+    return scans + [scan for child in node["children"] for scan in _scans(child)]
 
 
 @by_turns(1.7)

@@ -83,8 +83,8 @@ def rows(folder: Path, query: str) -> list[tuple[Any, ...]]:
         return connection.execute(query).fetchall()
 
 
-def run(folder: Path, *arguments: str, expect: int = 0, **written: str) -> Any:
-    name = spec(folder, **written)
+def run(folder: Path, *arguments: str, expect: int = 0, **fields: str) -> Any:
+    name = spec(folder, **fields)
     return sqlmetrics("run", name, "--db", "shop.duckdb", *arguments, folder=folder, expect=expect)
 
 
@@ -147,11 +147,11 @@ def test_a_run_that_fails_anywhere_changes_nothing(folder: Path) -> None:
     tables = ("metrics", "per_query", "metrics_runs where outcome = 'replaced'")
     before = [rows(folder, f"from {table} order by all") for table in tables]
     the_spec = sm.Spec.read(folder / spec(folder, metrics="[mrr, ap, hit@3]"))
-    own = Exchange.statements
+    statements = Exchange.statements
     for failing in range(5):
 
         def broken(self: Exchange, tables: set[str], failing: int = failing) -> Iterator[str]:
-            texts = list(own(self, tables))
+            texts = list(statements(self, tables))
             yield from [*texts[:failing], f"select * from nowhere_{failing}", *texts[failing:]]
 
         with (
@@ -182,25 +182,25 @@ def test_a_spec_without_output_cannot_run(folder: Path) -> None:
     (folder / "bare.yml").write_text(
         SPEC.split("output", maxsplit=1)[0].format(name="bare", metrics="[mrr]")
     )
-    done = sqlmetrics("run", "bare.yml", "--db", "shop.duckdb", folder=folder, expect=2)
-    assert "add: output: {relation: ranking_metrics}" in done.stderr
+    completed = sqlmetrics("run", "bare.yml", "--db", "shop.duckdb", folder=folder, expect=2)
+    assert "add: output: {relation: ranking_metrics}" in completed.stderr
 
 
 def test_validate_tells_whether_a_spec_fits(folder: Path) -> None:
     name = spec(folder)
-    done = sqlmetrics("validate", name, "--db", "shop.duckdb", folder=folder)
-    assert done.stderr == "shop.yml fits its tables: 2 metrics\n"
+    completed = sqlmetrics("validate", name, "--db", "shop.duckdb", folder=folder)
+    assert completed.stderr == "shop.yml fits its tables: 2 metrics\n"
     (folder / name).write_text((folder / name).read_text().replace("model", "modle"))
-    done = sqlmetrics("validate", name, "--db", "shop.duckdb", folder=folder, expect=2)
-    assert "unknown column 'modle'; did you mean 'model'?" in done.stderr
+    completed = sqlmetrics("validate", name, "--db", "shop.duckdb", folder=folder, expect=2)
+    assert "unknown column 'modle'; did you mean 'model'?" in completed.stderr
     assert rows(folder, "select count(*) from duckdb_tables()") == [(2,)]
 
 
 def test_validate_tells_wrong_types(folder: Path) -> None:
     with duckdb.connect(str(folder / "shop.duckdb")) as connection:
         connection.execute("alter table truth alter grade type date using date '2026-01-01'")
-    done = sqlmetrics("validate", spec(folder), "--db", "shop.duckdb", folder=folder, expect=2)
-    assert "grade is used as grade, a number, but has the type DATE" in done.stderr
+    completed = sqlmetrics("validate", spec(folder), "--db", "shop.duckdb", folder=folder, expect=2)
+    assert "grade is used as grade, a number, but has the type DATE" in completed.stderr
 
 
 def test_verify_compares_every_metric(folder: Path) -> None:
@@ -230,10 +230,10 @@ def test_a_sample_is_of_whole_queries_and_always_the_same(folder: Path) -> None:
         with connect(connection) as engine:
             part, queries = sampled(the_spec, engine, most=100)
             again, _ = sampled(the_spec, engine, most=100)
-            whole, every = sampled(the_spec, engine, most=500)
+            unsampled, every = sampled(the_spec, engine, most=500)
         assert (queries, every) == (100, 500)
         assert part == again
-        assert whole is the_spec
+        assert unsampled is the_spec
         kept = f"select count(distinct query_id), count(*) from runs where {part.rankings.where}"
         assert connection.execute(kept).fetchall() == [(100, 400)]
 
@@ -242,10 +242,10 @@ def test_errors_can_be_read_by_programs(folder: Path) -> None:
     with duckdb.connect(str(folder / "shop.duckdb")) as connection:
         connection.execute("insert into truth values ('q1', 'b', 3)")
     line = ["verify", spec(folder), "--db", "shop.duckdb", "--errors", "json"]
-    told = json.loads(sqlmetrics(*line, folder=folder, expect=2).stderr)
-    assert told["error"] == "InputError"
-    assert told["exit_code"] == 2
-    assert told["problems"] == [
+    error = json.loads(sqlmetrics(*line, folder=folder, expect=2).stderr)
+    assert error["error"] == "InputError"
+    assert error["exit_code"] == 2
+    assert error["problems"] == [
         {
             "table": "labels",
             "problem": "items that appear more than once for the same query: 1",
@@ -353,8 +353,8 @@ def test_what_prints_or_checks_loads_no_arrow(folder: Path) -> None:
         "cli(sys.argv[1:], standalone_mode=False); "
         "print(*{'pyarrow', 'numpy', 'pandas'} & {*sys.modules}, file=sys.stderr)"
     )
-    place = ["--db", "shop.duckdb"]
-    for words in (["compile", name], ["show", name, *place], ["check", name, *place]):
+    database = ["--db", "shop.duckdb"]
+    for words in (["compile", name], ["show", name, *database], ["check", name, *database]):
         command = [sys.executable, "-c", text, *words]
-        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True)
-        assert not done.stderr.splitlines()[-1].strip(), words
+        completed = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True)
+        assert not completed.stderr.splitlines()[-1].strip(), words

@@ -16,7 +16,7 @@ from engines.server import REQUIRED, MissingError
 from engines.starting import SMALL
 from job_days import (
     FIRST,
-    OWN,
+    NUMBERS,
     check,
     check_clicks,
     click_job,
@@ -56,7 +56,7 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     """A Spark of both formats, with catalogs that end with it."""
     folder = tmp_path_factory.mktemp("lakes")
     try:
-        told = SMALL | settings(folder)
+        configuration = SMALL | settings(folder)
     except (ImportError, MissingError) as missing:
         message = f"Delta and Iceberg are not here ({missing}); get them by: {GET}"
         (pytest.fail if REQUIRED else pytest.skip)(message)
@@ -67,7 +67,7 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
         builder = SparkSession.builder.master("local[2]")
         for name in ("host", "bindAddress"):
             builder = builder.config(f"spark.driver.{name}", "127.0.0.1")
-        for name, text in told.items():
+        for name, text in configuration.items():
             builder = builder.config(name, text)
         opened = builder.getOrCreate()
     opened.sparkContext.setLogLevel("OFF")
@@ -178,7 +178,7 @@ def test_a_spec_moves_from_duckdb(engine: Database) -> None:
     assert moved.keys() == original.keys()
     assert len(moved) > 180
     for key, row in original.items():
-        for name in (*OWN, "definition_hash", "n_clusters", "sum_x2", "sum_xw"):
+        for name in (*NUMBERS, "definition_hash", "n_clusters", "sum_x2", "sum_xw"):
             ours = moved[key][name]
             is_text = isinstance(row[name], str)
             assert ours == row[name] if is_text else same(ours, row[name]), (key, name)
@@ -252,9 +252,9 @@ def test_a_catalog_without_views(engine: Database, session: Any) -> None:
     output = {"relation": "files.default.metrics", "per_query": "files.default.of_queries"}
     with pytest.raises(sm.SpecError, match="has no views; set output"):
         write(job(output=output), engine, days(0, 1))
-    asked = job(output=output | {"views": False})
+    spec = job(output=output | {"views": False})
     for _ in range(2):
-        write(asked, engine, days(0, 2))
+        write(spec, engine, days(0, 2))
     rows = session.sql("select count(*), count(distinct run_id) from files.default.metrics")
     assert [tuple(row) for row in rows.collect()] == [(60, 1)]
     names = {row[1] for row in session.sql("show tables in files.default").collect()}
@@ -280,9 +280,9 @@ def test_tables_that_no_day_can_be_replaced_of_are_refused(
 @pytest.mark.parametrize("tables", ["iceberg"], indirect=True)
 def test_a_lock_is_taken_from_the_dead(engine: Database, session: Any) -> None:
     """Also from one that died while it took the lock from another one that was dead."""
-    for name, own in (("metrics_lock", "first"), ("metrics_lock_first", "second")):
-        told = {"session": own, "host": socket.gethostname(), "process": "999999999 1"}
-        properties = ", ".join(f"'sqlmetrics.{key}' = '{text}'" for key, text in told.items())
+    for name, session_name in (("metrics_lock", "first"), ("metrics_lock_first", "second")):
+        holder = {"session": session_name, "host": socket.gethostname(), "process": "999999999 1"}
+        properties = ", ".join(f"'sqlmetrics.{key}' = '{text}'" for key, text in holder.items())
         session.sql(f"create view {name} tblproperties ({properties}) as select 1 as n")
     with engine.alone("metrics") as died:
         assert died.startswith("a run was killed while it wrote metrics: process 999999999 on ")

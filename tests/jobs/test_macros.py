@@ -55,11 +55,11 @@ def tables(seed: int = 3) -> tuple[pa.Table, pa.Table]:
 
 @pytest.fixture(scope="module")
 def connection() -> Iterator[duckdb.DuckDBPyConnection]:
-    with duckdb.connect() as made:
+    with duckdb.connect() as opened:
         for name, rows in zip(("runs", "truth"), tables(), strict=True):
-            made.register(name, rows)
-        install(connect(made))
-        yield made
+            opened.register(name, rows)
+        install(connect(opened))
+        yield opened
 
 
 def called(connection: duckdb.DuckDBPyConnection, macro: Macro, k: int | None) -> list[Any]:
@@ -76,29 +76,29 @@ def texts(metric: Metric) -> dict[int | None, str]:
 def evaluated() -> sm.Result:
     """What `evaluate` gives for all of them."""
     metrics = {macro.metric.name: macro.metric for macro in macros()}
-    asked = [text for metric in metrics.values() for text in texts(metric).values()]
-    return evaluate(*tables(), asked, cell="macros")
+    metric_texts = [text for metric in metrics.values() for text in texts(metric).values()]
+    return evaluate(*tables(), metric_texts, cell="macros")
 
 
 @pytest.mark.parametrize("macro", sliced("macro", 0.25, macros(), attrgetter("name")), ids=named)
 def test_a_macro_is_what_evaluate_gives(connection: Any, macro: Macro) -> None:
     result = evaluated()
-    for k, asked in texts(macro.metric).items():
-        measure = result.spec.measure(asked)
-        found = called(connection, macro, k)
+    for k, metric in texts(macro.metric).items():
+        measure = result.spec.measure(metric)
+        actual = called(connection, macro, k)
         if macro.of_queries:
             rows = result.per_query().to_pylist()
             wanted = {row["query_id"]: row[measure.column] for row in rows}
-            there = dict(found)
-            assert there.keys() == wanted.keys()
-            assert [q for q, value in wanted.items() if there[q] != near(value)] == []
+            by_query = dict(actual)
+            assert by_query.keys() == wanted.keys()
+            assert [q for q, value in wanted.items() if by_query[q] != near(value)] == []
         else:
             (row,) = (
                 row
                 for row in result.to_dicts()
                 if (row["metric"], row["k"]) == (measure.name, measure.k or 0)
             )
-            assert list(found[0]) == [near(row[name]) for name in VALUES]
+            assert list(actual[0]) == [near(row[name]) for name in VALUES]
 
 
 def near(value: Any) -> Any:
@@ -111,12 +111,12 @@ def test_tables_may_be_called_like_our_stages(connection: Any) -> None:
     for rankings, labels in (("rankings", "labels"), ("per_query", "summary"), ("ranked", "ideal")):
         connection.execute(f"create or replace table {rankings} as from runs")
         connection.execute(f"create or replace table {labels} as from truth")
-        found = connection.execute(f"from ndcg('{rankings}', '{labels}', 10)").fetchone()
-        assert found == wanted
+        actual = connection.execute(f"from ndcg('{rankings}', '{labels}', 10)").fetchone()
+        assert actual == wanted
 
 
 @pytest.mark.parametrize(
-    ("change", "told"),
+    ("change", "message"),
     [
         ("insert into r select * from r limit 1", "an item stands more than once in a list of r"),
         ("update r set score = 'nan' where item_id = 'i1'", "a row without query, item or score"),
@@ -126,13 +126,13 @@ def test_tables_may_be_called_like_our_stages(connection: Any) -> None:
         ("update l set grade = null where item_id = 'i1'", "a row without query, item or grade"),
     ],
 )
-def test_no_wrong_number_in_silence(connection: Any, change: str, told: str) -> None:
+def test_no_wrong_number_in_silence(connection: Any, change: str, message: str) -> None:
     connection.execute("create or replace table r as from runs")
     connection.execute("create or replace table l as from truth")
     assert connection.execute("from ndcg('r', 'l', 10)").fetchone()[0] > 0
     connection.execute(change)
     for call in ("ndcg('r', 'l', 10)", "mrr('r', 'l')", "ap_of_queries('r', 'l')"):
-        with pytest.raises(duckdb.Error, match=told):
+        with pytest.raises(duckdb.Error, match=message):
             connection.execute(f"from {call}").fetchall()
 
 
@@ -146,24 +146,24 @@ def test_the_command_and_another_client(tmp_path: Path) -> None:
     """DuckDB's own command may be older than the module: the file is made for it."""
     file = tmp_path / "metrics.duckdb"
     older = {"storage_compatibility_version": "v1.4.0"}
-    with duckdb.connect(str(file), config=older) as made:
+    with duckdb.connect(str(file), config=older) as database:
         for name, rows in zip(("runs", "truth"), tables(), strict=True):
-            made.register("held", rows)
-            made.execute(f"create table {name} as from held")
-    done = CliRunner().invoke(cli, ["install", str(file)])
-    assert done.exit_code == 0, done.output
-    assert "from ndcg('rankings', 'labels', 10)" in done.stdout
+            database.register("held", rows)
+            database.execute(f"create table {name} as from held")
+    result = CliRunner().invoke(cli, ["install", str(file)])
+    assert result.exit_code == 0, result.output
+    assert "from ndcg('rankings', 'labels', 10)" in result.stdout
     query = "select round(value, 12) as value from ndcg('runs', 'truth', 10)"
     command = [client("duckdb"), "-readonly", "-noheader", "-list", str(file), query]
-    told = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    assert float(told) == pytest.approx(sm.evaluate(*tables(), "ndcg@10")["ndcg@10"], abs=1e-12)
+    output = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert float(output) == pytest.approx(sm.evaluate(*tables(), "ndcg@10")["ndcg@10"], abs=1e-12)
 
 
 @by_turns(0.8)
 def test_the_text_is_a_script() -> None:
     assert text() == CliRunner().invoke(cli, ["install", "none", "--print"]).stdout
-    with duckdb.connect() as made:
-        made.execute(text())
-        made.execute(text())
+    with duckdb.connect() as database:
+        database.execute(text())
+        database.execute(text())
         count = "select count(*) from duckdb_functions() where not internal"
-        assert made.execute(count).fetchone() == (len(list(macros())),)
+        assert database.execute(count).fetchone() == (len(list(macros())),)

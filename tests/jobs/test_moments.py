@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from job_days import MORE, engine
+from job_days import DUCKDB_USUALLY, engine
 from marked import by_turns
 from slices import kept
 
@@ -31,8 +31,8 @@ def tables() -> tuple[pa.Table, pa.Table]:
     rows, labels = [], []
     for query in range(24):
         user, country = f"u{query % 7}", chance.choice(["DE", "FR"])
-        known = {"query_id": f"q{query}", "user_id": user, "country": country}
-        known["w"] = float(1 + query % 4)
+        query_fields = {"query_id": f"q{query}", "user_id": user, "country": country}
+        query_fields["w"] = float(1 + query % 4)
         for item in range(6):
             if query and chance.random() < 0.7:
                 grade = chance.randrange(3)
@@ -41,8 +41,10 @@ def tables() -> tuple[pa.Table, pa.Table]:
             for system in ("new", "old"):
                 if chance.random() < 0.15:
                     continue
-                own = known | {"ds": FIRST + timedelta(day), "system": system}
-                rows += [own | {"item_id": f"i{i}", "score": chance.random()} for i in range(6)]
+                list_fields = query_fields | {"ds": FIRST + timedelta(day), "system": system}
+                rows += [
+                    list_fields | {"item_id": f"i{i}", "score": chance.random()} for i in range(6)
+                ]
     return pa.Table.from_pylist(rows), pa.Table.from_pylist(labels)
 
 
@@ -71,17 +73,17 @@ CASES = [
 
 
 @by_turns(0.8)
-@pytest.mark.parametrize("engine", MORE, indirect=True)
+@pytest.mark.parametrize("engine", DUCKDB_USUALLY, indirect=True)
 def test_moments_are_those_of_compare_and_of_the_queries(engine: Any) -> None:
     for name, rows in zip(TABLES, tables(), strict=True):
         engine.load(name, rows)
     try:
         for case in kept("moments", CASES, 0.5) if engine.name == "DuckDB" else CASES[-1:]:
-            asked = spec(**case)
-            write(asked, engine, full_refresh=True)
+            compared = spec(**case)
+            write(compared, engine, full_refresh=True)
             rows = engine.table("select * from metrics").to_pylist()
             values = engine.table("select * from metrics_of_queries").to_pylist()
-            check_pairs(rows, asked, case)
+            check_pairs(rows, compared, case)
             check_queries(rows, values, case)
     finally:
         for name in TABLES:
@@ -91,50 +93,54 @@ def test_moments_are_those_of_compare_and_of_the_queries(engine: Any) -> None:
 TABLES = ("weighted_lists", "weighted_truth")
 
 
-def check_pairs(rows: list[Row], asked: sm.Spec, case: Row) -> None:
+def check_pairs(rows: list[Row], compared: sm.Spec, case: Row) -> None:
     """Each day's difference is that of `compare`, on DuckDB."""
-    with connect() as here:
-        for name, one in zip(TABLES, tables(), strict=True):
-            here.load(name, one)
+    with connect() as database:
+        for name, table in zip(TABLES, tables(), strict=True):
+            database.load(name, table)
         wanted = {}
         for day in (FIRST, FIRST + timedelta(1)):
             ends = {"start": day, "end": day + timedelta(1)}
-            found = sm.compare(asked, by="country", connection=here, **ends)
+            result = sm.compare(compared, by="country", connection=database, **ends)
             wanted |= {
-                (str(day), row["segment_value"], row["metric"]): row for row in found.to_dicts()
+                (str(day), row["segment_value"], row["metric"]): row for row in result.to_dicts()
             }
     mine = [row for row in rows if row["baseline"] is not None]
     assert len(mine) == len(wanted) == 2 * 3 * 2
     for row in mine:
         key = (str(row["metric_date"]), row["segment_value"], f"{row['metric']}@{row['k']}")
-        there = wanted[key if row["k"] else (*key[:2], row["metric"])]
+        comparison = wanted[key if row["k"] else (*key[:2], row["metric"])]
         df = row["pair_clusters"] - 1  # and an interval of its own, where compare adjusts for 12
-        narrower = critical(0.95, df) / critical(there["ci_level"], df)
+        narrower = critical(0.95, df) / critical(comparison["ci_level"], df)
         for name, other in {"difference_low": "ci_low", "difference_high": "ci_high"}.items():
-            reach = (there[other] - there["difference"]) * narrower
-            assert row[name] == near(there["difference"] + reach), (key, name)
-        assert (row["difference"], row["n_pairs"]) == (near(there["difference"]), there["n"])
+            reach = (comparison[other] - comparison["difference"]) * narrower
+            assert row[name] == near(comparison["difference"] + reach), (key, name)
+        assert (row["difference"], row["n_pairs"]) == (
+            near(comparison["difference"]),
+            comparison["n"],
+        )
         before = row["sum_y"] / row["pair_w"]
-        assert before == near(there["baseline_value"])
+        assert before == near(comparison["baseline_value"])
 
 
 def check_queries(rows: list[Row], values: list[Row], case: Row) -> None:
     """Moments and interval from the values of the queries, in deviations."""
     rankings, _ = tables()
-    known = {row["query_id"]: row for row in rankings.to_pylist()}
+    queries = {row["query_id"]: row for row in rankings.to_pylist()}
     for row in rows:
         if row["metric"] not in ("ndcg", "mrr"):
             continue
         column = {"ndcg": "ndcg_at_3", "mrr": "mrr"}[row["metric"]]
-        own = [
-            (known[one["query_id"]], one[column])
-            for one in values
-            if (str(one["metric_date"]), one["system"]) == (str(row["metric_date"]), row["system"])
-            and one[column] is not None
-            and row["segment_value"] in ("all", known[one["query_id"]]["country"])
+        query_values = [
+            (queries[query_row["query_id"]], query_row[column])
+            for query_row in values
+            if (str(query_row["metric_date"]), query_row["system"])
+            == (str(row["metric_date"]), row["system"])
+            and query_row[column] is not None
+            and row["segment_value"] in ("all", queries[query_row["query_id"]]["country"])
         ]
         units: dict[str, list[float]] = {}
-        for fact, value in own:
+        for fact, value in query_values:
             weight = fact["w"] if case["weight"] else 1.0
             unit = units.setdefault(fact["user_id" if case["cluster"] else "query_id"], [0.0, 0.0])
             unit[0] += weight * value
@@ -152,7 +158,7 @@ def check_queries(rows: list[Row], values: list[Row], case: Row) -> None:
         assert (row["ci_low"], row["ci_high"]) == (near(mean - reach), near(mean + reach))
 
 
-@pytest.mark.parametrize("engine", MORE, indirect=True)
+@pytest.mark.parametrize("engine", DUCKDB_USUALLY, indirect=True)
 def test_online_metrics_have_intervals_over_requests(engine: Any) -> None:
     chance, rows = random.Random(6), []
     for request in range(40):
@@ -164,15 +170,17 @@ def test_online_metrics_have_intervals_over_requests(engine: Any) -> None:
         ]
     engine.load("wide_log", pa.Table.from_pylist(rows))
     log = {"relation": "wide_log", "columns": {"clicked": "is_clicked"}}
-    asked = sm.Spec(
+    click_spec = sm.Spec(
         name="log",
         clicks={"log": log},
         online=["ctr@2", "abandonment", "first_click_rank"],
         output={"relation": "metrics"},
     )
     try:
-        write(asked, engine)
-        found = {row["metric"]: row for row in engine.table("select * from metrics").to_pylist()}
+        write(click_spec, engine)
+        by_metric = {
+            row["metric"]: row for row in engine.table("select * from metrics").to_pylist()
+        }
     finally:
         engine.execute("drop table wide_log")
     requests: dict[str, list[Row]] = {}
@@ -180,19 +188,19 @@ def test_online_metrics_have_intervals_over_requests(engine: Any) -> None:
         requests.setdefault(row["request_id"], []).append(row)
     added: dict[str, list[tuple[float, float]]] = {"ctr": [], "abandonment": []}
     added["first_click_rank"] = []
-    for own in requests.values():
-        top = [row for row in own if row["position"] <= 2]
-        places = [row["position"] for row in own if row["is_clicked"]]
+    for impressions in requests.values():
+        top = [row for row in impressions if row["position"] <= 2]
+        positions = [row["position"] for row in impressions if row["is_clicked"]]
         added["ctr"].append((sum(row["is_clicked"] for row in top), len(top)))
-        added["abandonment"].append((not places, 1))
-        added["first_click_rank"].append((min(places, default=0), bool(places)))
+        added["abandonment"].append((not positions, 1))
+        added["first_click_rank"].append((min(positions, default=0), bool(positions)))
     for name, units in added.items():
         counted = [unit for unit in units if unit[1]]
         n, bottom = len(counted), sum(w for _, w in counted)
         mean = sum(x for x, _ in counted) / bottom
         error = math.sqrt(sum((x - mean * w) ** 2 for x, w in counted) * n / (n - 1)) / bottom
         reach = critical(0.95, n - 1) * error
-        row = found[name]
+        row = by_metric[name]
         assert (row["value"], row["n_clusters"]) == (near(mean), n), name
         assert (row["ci_low"], row["ci_high"]) == (near(mean - reach), near(mean + reach)), name
         assert row["ci_method"] == "Student's t, 95 %, by request"

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from job_days import MORE, clear, days, expected, job, log, same
+from job_days import DUCKDB_USUALLY, clear, days, expected, job, log, same
 from marked import by_turns, nightly
 
 from sqlmetrics.catalog.dimension import column_of
@@ -44,7 +44,7 @@ def execute(engine: Any, tool: str, folder: Path) -> None:
 
 
 @by_turns(0.6)
-@pytest.mark.parametrize("engine", MORE, indirect=True)
+@pytest.mark.parametrize("engine", DUCKDB_USUALLY, indirect=True)
 def test_a_view_of_a_metric_has_the_numbers_of_an_evaluation(engine: Any, tmp_path: Path) -> None:
     execute(engine, "views", tmp_path)
     execute(engine, "views", tmp_path)  # once more, in the place of those that are there
@@ -81,8 +81,8 @@ def test_a_metric_view_of_spark_sums_as_an_evaluation_does(engine: Any, tmp_path
         keys = ["system", *([segment] if end != "all" else [])]
         measures = ", ".join(f"measure({column}) as {column}" for column in COLUMNS)
         view = f"metrics_shop_{end}_metric_view"
-        asked = f"select {', '.join([*keys, measures])} from {view} group by {', '.join(keys)}"
-        rows = engine.driver.table(asked).to_pylist()
+        query = f"select {', '.join([*keys, measures])} from {view} group by {', '.join(keys)}"
+        rows = engine.driver.table(query).to_pylist()
         assert len(rows) == (2 if end == "all" else 4)
         for row in rows:
             mine = [

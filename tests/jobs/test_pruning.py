@@ -46,8 +46,8 @@ COLUMNS = {"query": "query", "item": "item", "score": "score", "date": "Shown At
 def spec(zone: str = "") -> sm.Spec:
     rankings = {"relation": "shown_at", "columns": COLUMNS} | ({"time_zone": zone} if zone else {})
     labels = {"relation": "shown_labels", "columns": {"query": "query", "item": "item"}}
-    given = {"name": "z", "metrics": ["num_ret"], "output": OUTPUT}
-    return sm.Spec(rankings=rankings, labels=labels, **given)
+    fields = {"name": "z", "metrics": ["num_ret"], "output": OUTPUT}
+    return sm.Spec(rankings=rankings, labels=labels, **fields)
 
 
 POSTGRES = pytest.param("postgres", marks=pytest.mark.xdist_group("postgres"))
@@ -82,12 +82,12 @@ def test_a_range_of_the_column_is_the_days(engine: Database, kind: str) -> None:
         engine.execute(f"insert into shown_at values {rows}")
         of_day = [at.astimezone(ZoneInfo(zone or "UTC")).date() for at in moments]
         for days in (Days(start=day, end=day + timedelta(1)), Days(start=day), Days(end=day)):
-            asked = spec(zone) if zone != "UTC" else spec()
-            rows_of = evaluated(asked, engine, days).summary().to_pylist()
+            zoned = spec(zone) if zone != "UTC" else spec()
+            rows_of = evaluated(zoned, engine, days).summary().to_pylist()
             counts = {str(row["metric_date"]): row["value"] for row in rows_of}
-            wanted = {str(one): of_day.count(one) for one in of_day}
-            inside = {one for one in wanted if _is_in(one, days)}
-            assert counts == {one: wanted[one] for one in inside}, (zone, days)
+            wanted = {str(local_day): of_day.count(local_day) for local_day in of_day}
+            inside = {date_text for date_text in wanted if _is_in(date_text, days)}
+            assert counts == {date_text: wanted[date_text] for date_text in inside}, (zone, days)
 
 
 def _is_in(day: str, days: Days) -> bool:
@@ -156,9 +156,9 @@ def test_a_dry_run_prints_what_is_sent(engine: Database, monkeypatch: pytest.Mon
         "precision)"
     )
     engine.execute("insert into shown_at values ('2026-01-05 23:30+00', 'q', 'i1', 1)")
-    asked, day = spec("Europe/Berlin"), Days(start=date(2026, 1, 6), end=date(2026, 1, 7))
+    zoned, day = spec("Europe/Berlin"), Days(start=date(2026, 1, 6), end=date(2026, 1, 7))
     for _ in range(3):  # without tables, with them, and with kept rows that are too old
-        printed = plain(dry_run(asked, engine, Part(day)))
+        printed = plain(dry_run(zoned, engine, Part(day)))
         assert re.search(r"-- rankings: about \d+ rows", printed)
         assert "europe/berlin" in printed.casefold()
         sent: list[str] = []
@@ -169,7 +169,7 @@ def test_a_dry_run_prints_what_is_sent(engine: Database, monkeypatch: pytest.Mon
             usual(sql)
 
         monkeypatch.setattr(engine.driver, "execute", noted)
-        report = write(asked, engine, day)
+        report = write(zoned, engine, day)
         monkeypatch.undo()
         assert report.rows["facts"] == 1
         unprinted = [sql for sql in sent if plain(sql) not in printed]
@@ -177,18 +177,18 @@ def test_a_dry_run_prints_what_is_sent(engine: Database, monkeypatch: pytest.Mon
         assert [sql for sql in unprinted if not of_log.match(sql)] == []
         assert len(sent) - len(unprinted) > 5
     forgets = re.compile(r"delete from \S*archive")
-    assert forgets.search(plain(dry_run(asked, engine, Part(None))))
+    assert forgets.search(plain(dry_run(zoned, engine, Part(None))))
     engine.execute("""update shown_at set "Shown At" = '2026-01-20 12:00+00'""")
-    told = plain(dry_run(asked, engine, Part(None)))
-    assert not forgets.search(told), "a run of all days finds nothing old on those of the data"
+    reprinted = plain(dry_run(zoned, engine, Part(None)))
+    assert not forgets.search(reprinted), "a run of all days finds nothing old on those of the data"
 
 
 def plain(sql: str) -> str:
     """A text on one line, whenever it was printed."""
     moment = r"cast\('20[^']* [^']*' as timestamp\)|\(current_timestamp at time zone 'utc'\)"
     moment += r"|cast\(current_timestamp at time zone 'UTC' as timestamp\)"
-    told = re.sub(r"'[0-9a-f]{8}-[0-9a-f-]{27}'", "'dry run'", re.sub(moment, "NOW", sql))
-    return " ".join(told.split())
+    text = re.sub(r"'[0-9a-f]{8}-[0-9a-f-]{27}'", "'dry run'", re.sub(moment, "NOW", sql))
+    return " ".join(text.split())
 
 
 @by_turns(0.9)
@@ -204,7 +204,7 @@ def test_days_of_a_json_file_are_compared_as_days(tmp_path: Path, time: str, dat
     ]
     path.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
     (tmp_path / "labels.csv").write_text("query,item,grade\nq,i10,1\n")
-    asked = sm.Spec(
+    json_spec = sm.Spec(
         rankings={
             "file": str(path),
             "columns": COLUMNS,
@@ -218,7 +218,7 @@ def test_days_of_a_json_file_are_compared_as_days(tmp_path: Path, time: str, dat
     )
     day = date(2026, 1, 3 if time else 2)  # in Tokyo it is morning
     days = Days(start=day, end=day + timedelta(1))
-    place = f"sqlite:///{tmp_path}/z.db" if database == "sqlite" else None
-    with connect(place, create=True) as engine:
-        rows_of = evaluated(asked, engine, days).summary().to_pylist()
+    url = f"sqlite:///{tmp_path}/z.db" if database == "sqlite" else None
+    with connect(url, create=True) as engine:
+        rows_of = evaluated(json_spec, engine, days).summary().to_pylist()
     assert [(str(row["metric_date"]), row["value"]) for row in rows_of] == [(str(day), 2)]

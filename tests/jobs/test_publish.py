@@ -63,7 +63,7 @@ def test_a_reader_sees_the_old_file_or_the_new_one(shop: str, tmp_path: Path) ->
             assert engine.rows(f"select count(*) from metrics_{view}")[0][0] > 0
         macro = "select count(*) from duckdb_functions() where function_name = 'ndcg'"
         assert engine.rows(macro) == [(1,)]
-    assert [one.name for one in file.parent.iterdir()] == ["published.duckdb"]
+    assert [path.name for path in file.parent.iterdir()] == ["published.duckdb"]
 
 
 def of_lake(folder: Path, table: str) -> list[dict[str, Any]]:
@@ -79,21 +79,23 @@ def test_tables_of_delta_change_by_one_commit(
     """Days and specs that are not published stay, columns come, and a second writer is refused."""
     deltalake, lake = peer("deltalake"), tmp_path / "new" / "lake"
     with connect(shop) as engine:
-        written = publish(job(), engine, f"delta:{lake}")
-        assert written[-1] == f"{lake}/metrics", "the fact table is the last one"
+        paths = publish(job(), engine, f"delta:{lake}")
+        assert paths[-1] == f"{lake}/metrics", "the fact table is the last one"
         write(job("other"), engine, days(1, 2))
         publish(job("other"), engine, f"delta:{lake}/")
         engine.execute("delete from metrics where metric_date < '2026-01-02' and spec = 'shop'")
         write(job(metrics=[*METRICS, "hit@1"]), engine, days(1, 4))
         publish(job(metrics=[*METRICS, "hit@1"]), engine, f"delta:{lake}")
-        numbers, others = facts(engine), facts(engine, "other")
+        numbers, other_facts = facts(engine), facts(engine, "other")
     rows = of_lake(lake, "metrics")
-    found = {tuple(str(row[name]) for name in KEY): row for row in rows if row["spec"] == "shop"}
-    assert len(found) == sum(row["spec"] == "shop" for row in rows)
-    first = {key for key in found if key[0] == "2026-01-01"}
-    assert (len(first), found.keys() - first) == (30, numbers.keys())
-    assert all(found[key]["value"] == row["value"] for key, row in numbers.items())
-    assert sum(row["spec"] == "other" for row in rows) == len(others)
+    published = {
+        tuple(str(row[name]) for name in KEY): row for row in rows if row["spec"] == "shop"
+    }
+    assert len(published) == sum(row["spec"] == "shop" for row in rows)
+    first = {key for key in published if key[0] == "2026-01-01"}
+    assert (len(first), published.keys() - first) == (30, numbers.keys())
+    assert all(published[key]["value"] == row["value"] for key, row in numbers.items())
+    assert sum(row["spec"] == "other" for row in rows) == len(other_facts)
     queries = of_lake(lake, "metrics_of_queries")
     assert {row["metric_date"].day for row in queries if row["hit_at_1"] is not None} == {2, 3, 4}
     assert len(of_lake(lake, "metrics_runs")) == 3
@@ -131,12 +133,14 @@ def test_an_export_reads_a_file_of_a_schema(shop: str, tmp_path: Path) -> None:
         for _ in range(2):
             publish(spec, engine, str(file))
     for tool in ("evidence", "grafana"):
-        done = sqlmetrics("export", tool, "spec.yml", folder=tmp_path)
+        completed = sqlmetrics("export", tool, "spec.yml", folder=tmp_path)
         is_for_another = "is of duckdb, for which export grafana is not made; the files are for"
-        assert (is_for_another in done.stderr) == (tool == "grafana")
+        assert (is_for_another in completed.stderr) == (tool == "grafana")
     (query,) = (tmp_path / "evidence").glob("sources/*/all_queries.sql")
-    told = sqlmetrics("export", "grafana", "spec.yml", "--target", "dev", folder=tmp_path, expect=2)
-    assert "unknown dialect of grafana 'duckdb'; known: postgres; name it by" in told.stderr
+    refused = sqlmetrics(
+        "export", "grafana", "spec.yml", "--target", "dev", folder=tmp_path, expect=2
+    )
+    assert "unknown dialect of grafana 'duckdb'; known: postgres; name it by" in refused.stderr
     with duckdb.connect(str(file), read_only=True) as reader:
         assert len(reader.execute(query.read_text()).fetchall()) == 6
         names = '"My Marts".metrics_latest', '"My Marts".of_queries', "metrics", "metrics_latest"
@@ -152,7 +156,7 @@ def test_a_failure_leaves_the_old_file(shop: str, tmp_path: Path) -> None:
         with pytest.raises(sm.SpecError, match="unknown storage version 'v0"):
             publish(job(), engine, str(file), storage_version="v0.0.0")
     assert file.read_bytes() == before
-    assert sorted(one.name for one in tmp_path.iterdir()) == ["published.duckdb", "shop.duckdb"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["published.duckdb", "shop.duckdb"]
 
 
 @by_turns(0.7)
@@ -166,26 +170,26 @@ def test_an_older_duckdb_reads_it(shop: str, tmp_path: Path) -> None:
     with connect(shop) as engine:
         publish(job(), engine, str(file), storage_version=OLDER)
     query = "select count(distinct metric_date) from metrics_wide"
-    done = subprocess.run([*command, query], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "3"
+    completed = subprocess.run([*command, query], capture_output=True, text=True, check=True)
+    assert completed.stdout.strip() == "3"
 
 
 @by_turns(1.7)
 def test_parquet(shop: str, tmp_path: Path) -> None:
     with connect(shop) as engine:
         wanted = engine.rows("select count(*), sum(numerator) from metrics")
-        found = publish(job(), engine, str(tmp_path / "bi"))
-    assert found == [str(tmp_path / "bi" / f"{name}.parquet") for name in TABLES]
+        paths = publish(job(), engine, str(tmp_path / "bi"))
+    assert paths == [str(tmp_path / "bi" / f"{name}.parquet") for name in TABLES]
     with duckdb.connect() as reader:
-        there = reader.execute(f"select count(*), sum(numerator) from '{found[0]}'").fetchall()
-    assert there == [pytest.approx(wanted[0])]
+        totals = reader.execute(f"select count(*), sum(numerator) from '{paths[0]}'").fetchall()
+    assert totals == [pytest.approx(wanted[0])]
     with connect(shop) as engine:  # the same rows in another order are the same file
         for name in TABLES:
             engine.execute(f"create or replace table held as from {name} order by random()")
             engine.execute(f"delete from {name}")
             engine.execute(f"insert into {name} from held")
-        assert publish(job(), engine, str(tmp_path / "again")) != found
-    for file in map(Path, found):
+        assert publish(job(), engine, str(tmp_path / "again")) != paths
+    for file in map(Path, paths):
         assert (tmp_path / "again" / file.name).read_bytes() == file.read_bytes(), file.name
 
 
@@ -204,8 +208,8 @@ def test_another_database(shop: str, servers: Any) -> None:
             publish(job(), engine, url)
             check(other, [*range(6)])
             assert {key[0] for key in facts(other, "other")} == {"2026-01-01"}
-            told = "select count(*), count(distinct run_id) from metrics_runs"
-            assert other.rows(f"{told} where spec = 'shop'") == engine.rows(told)
+            query = "select count(*), count(distinct run_id) from metrics_runs"
+            assert other.rows(f"{query} where spec = 'shop'") == engine.rows(query)
         finally:
             clear(other)
 
@@ -213,11 +217,11 @@ def test_another_database(shop: str, servers: Any) -> None:
 @pytest.mark.xdist_group("chdb")
 def test_a_database_without_transactions(shop: str, servers: Any) -> None:
     """Days are exchanged there as a run does it, and the run log is only added to."""
-    there = servers.open("chdb")
-    with connect(shop) as engine, connect(there) as other:
+    url = servers.open("chdb")
+    with connect(shop) as engine, connect(url) as other:
         try:
             for _ in range(2):
-                with patch("sqlmetrics.jobs.publish.connect", return_value=connect(there)):
+                with patch("sqlmetrics.jobs.publish.connect", return_value=connect(url)):
                     publish(job(), engine, "clickhouse://here/default")
                 write(job(), engine)
             check(other, [*range(6)])
@@ -232,17 +236,17 @@ def test_on_the_command_line(shop: str, tmp_path: Path) -> None:
     (tmp_path / "shop.yml").write_text(text)
     file = tmp_path / "published.duckdb"
     line = ["run", str(tmp_path / "shop.yml"), "--db", shop.removeprefix("duckdb:///")]
-    done = CliRunner().invoke(cli, [*line, "--backfill", "--publish", str(file)])
-    assert done.exit_code == 0, done.output
-    assert "metrics: " in done.output
-    assert f"published {file}" in done.output
+    result = CliRunner().invoke(cli, [*line, "--backfill", "--publish", str(file)])
+    assert result.exit_code == 0, result.output
+    assert "metrics: " in result.output
+    assert f"published {file}" in result.output
     with connect(f"duckdb:///{file}?read_only=1") as engine:
         check(engine, [*range(6)])
     second = job("second").model_copy(update={"output": Output(relation="metrics")})
     (tmp_path / "second.yml").write_text(second.model_dump_json(exclude_none=True))
     second_line = ["run", str(tmp_path / "second.yml"), *line[2:], "--publish", str(file)]
-    done = CliRunner().invoke(cli, second_line)
-    assert done.exit_code == 0, done.output
+    result = CliRunner().invoke(cli, second_line)
+    assert result.exit_code == 0, result.output
     with connect(f"duckdb:///{file}?read_only=1") as engine:
         for table, specs in (("metrics", 2), ("metrics_of_queries", 1)):
             assert engine.rows(f"select count(distinct spec) from {table}") == [(specs,)]

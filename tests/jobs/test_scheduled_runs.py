@@ -41,27 +41,27 @@ def shop(tmp_path: Path) -> Path:
     with connect(f"duckdb:///{tmp_path / 'shop.duckdb'}", create=True) as opened:
         for name, rows in zip(("runs", "truth"), log(), strict=True):
             opened.load(name, rows)
-    written(tmp_path)
+    write_spec(tmp_path)
     return tmp_path
 
 
-def written(folder: Path, **changed: Any) -> None:
+def write_spec(folder: Path, **changed: Any) -> None:
     checks = [{"metric": "mrr", "min": 0}, {"min_rows": 1}]
-    told = json.loads(job(**{"checks": checks, **changed}).model_dump_json(exclude_none=True))
-    (folder / "shop.yml").write_text(yaml.safe_dump(told))
+    fields = json.loads(job(**{"checks": checks, **changed}).model_dump_json(exclude_none=True))
+    (folder / "shop.yml").write_text(yaml.safe_dump(fields))
 
 
 def called(verb: str, folder: Path, *words: str, expect: int = 0) -> Result:
     """A command of the spec, with the exit code that it must have."""
-    place = [] if "--dry-run" in words else ["--db", str(folder / "shop.duckdb")]
-    done = CliRunner().invoke(cli, [verb, str(folder / "shop.yml"), *place, *words])
-    error = done.exception
-    code = error.exit_code if isinstance(error, SqlmetricsError) else done.exit_code
-    assert code == expect, (done.output, error)
-    return done
+    database = [] if "--dry-run" in words else ["--db", str(folder / "shop.duckdb")]
+    result = CliRunner().invoke(cli, [verb, str(folder / "shop.yml"), *database, *words])
+    error = result.exception
+    code = error.exit_code if isinstance(error, SqlmetricsError) else result.exit_code
+    assert code == expect, (result.output, error)
+    return result
 
 
-def there(folder: Path) -> list[int]:
+def stored_days(folder: Path) -> list[int]:
     """The days of the fact table by their numbers, from the first of the log."""
     with connect(f"duckdb:///{folder / 'shop.duckdb'}") as opened:
         rows = opened.rows("select distinct metric_date from metrics order by 1")
@@ -108,19 +108,21 @@ def test_an_end_that_is_no_later_is_refused(now: None) -> None:
 @by_turns(1.5)
 def test_a_run_of_yesterday_fills_yesterday(now: None, shop: Path) -> None:
     called("run", shop, "--start", "yesterday", "--end", "today")
-    assert there(shop) == [1]
-    said = called("run", shop, "--start", "-2 days", "--end", "yesterday", "--dry-run").stdout
-    assert "'2026-01-01' as date" in said
+    assert stored_days(shop) == [1]
+    sql = called("run", shop, "--start", "-2 days", "--end", "yesterday", "--dry-run").stdout
+    assert "'2026-01-01' as date" in sql
     called("check", shop, "--date", "yesterday")
     called("check", shop, "--start", "yesterday")
-    shown = called("show", shop, "--start", "yesterday", "--end", "today", "-o", "json").stdout
-    assert {row["metric_date"] for row in json.loads(shown)} == {"2026-01-02"}
+    output = called("show", shop, "--start", "yesterday", "--end", "today", "-o", "json").stdout
+    assert {row["metric_date"] for row in json.loads(output)} == {"2026-01-02"}
     two = called("compare", shop, "--systems", "new", "--dates", "-2 days,yesterday", "-m", "mrr")
     assert "2026-01-02" in two.stdout
     assert "2026-01-01" in two.stdout
     spec = sm.Spec.read(shop / "shop.yml")
     with connect(f"duckdb:///{shop / 'shop.duckdb'}") as opened:
-        assert {one.day for one in sm.check(spec, opened, day="yesterday")} == {date(2026, 1, 2)}
+        assert {verdict.day for verdict in sm.check(spec, opened, day="yesterday")} == {
+            date(2026, 1, 2)
+        }
 
 
 # -- not yet --------------------------------------------------------------------------
@@ -130,9 +132,9 @@ def test_a_run_of_yesterday_fills_yesterday(now: None, shop: Path) -> None:
 def test_no_data_yet_is_told_apart_from_what_is_wrong(shop: Path) -> None:
     later = ("--start", "2026-03-01", "--end", "2026-03-02")
     called("check", shop, expect=4)  # no table yet
-    told = called("run", shop, *later, expect=4)
+    result = called("run", shop, *later, expect=4)
     assert "from 2026-03-01 and before 2026-03-02; the last day is 2026-01-06" in str(
-        told.exception
+        result.exception
     )
     called("run", shop, "--start", "2026-13-01", expect=2)
     called("run", shop)
@@ -140,17 +142,17 @@ def test_no_data_yet_is_told_apart_from_what_is_wrong(shop: Path) -> None:
     called("check", shop, "--date", "2026-03-01", expect=4)
     called("build", shop, *later, expect=4)
     called("show", shop, *later, expect=4)
-    assert there(shop) == [0, 1, 2, 3, 4, 5]
+    assert stored_days(shop) == [0, 1, 2, 3, 4, 5]
 
 
 @by_turns(1)
 def test_a_condition_that_leaves_all_out_is_no_waiting_matter(shop: Path) -> None:
     columns = {"score": "score", "system": "system", "date": "ds"}
     rankings = {"relation": "runs", "columns": columns}
-    written(shop, rankings=rankings | {"where": "system = 'nwe'"})
+    write_spec(shop, rankings=rankings | {"where": "system = 'nwe'"})
     called("run", shop, expect=2)
     called("run", shop, "--start", "2026-03-01", expect=4)
-    written(shop, rankings=rankings | {"where": "system = 'new'"})
+    write_spec(shop, rankings=rankings | {"where": "system = 'new'"})
     called("run", shop, "--start", "2026-03-01", expect=4)
     called("run", shop)
 
@@ -188,22 +190,24 @@ def test_each_day_of_a_range_is_checked(shop: Path, tmp_path: Path) -> None:
     spec = sm.Spec.read(shop / "shop.yml")
     with connect(f"duckdb:///{shop / 'shop.duckdb'}") as opened:
         one_by_one = [
-            told for day in range(6) for told in sm.check(spec, opened, day=FIRST + timedelta(day))
+            result
+            for day in range(6)
+            for result in sm.check(spec, opened, day=FIRST + timedelta(day))
         ]
         assert list(sm.check(spec, opened, start=FIRST)) == one_by_one
         assert list(sm.check(spec, opened, end="2026-01-03")) == one_by_one[:6]
         with pytest.raises(sm.SpecError, match=r"one day \(day\) or a range of days"):
             sm.check(spec, opened, day=FIRST, start=FIRST)
         opened.execute("delete from metrics where metric_date in ('2026-01-03', '2026-01-04')")
-        found = sm.check(spec, opened, start=FIRST, end="2026-01-08")
-    gaps = [one for one in found if one.is_of_gap]
-    assert [(str(one.day), one.holds) for one in gaps] == [
+        results = sm.check(spec, opened, start=FIRST, end="2026-01-08")
+    gaps = [result for result in results if result.is_of_gap]
+    assert [(str(result.day), result.holds) for result in gaps] == [
         ("2026-01-03", False),
         ("2026-01-07", False),
     ]
     assert gaps[0].note.startswith("no row of shop from 2026-01-03 and before 2026-01-05; the last")
     assert gaps[1].note.startswith("no row of shop on this day")
-    assert {str(one.day) for one in found if one.holds} == {
+    assert {str(result.day) for result in results if result.holds} == {
         "2026-01-01",
         "2026-01-02",
         "2026-01-05",
@@ -214,8 +218,8 @@ def test_each_day_of_a_range_is_checked(shop: Path, tmp_path: Path) -> None:
     assert table.splitlines()[0].split()[:3] == ["status", "day", "metric"]
     assert table.splitlines()[1].split()[:3] == ["FAILED", "2026-01-03", "rows"]
     assert re.fullmatch(r"ok: \d+ checks of \d days; -v prints each", table.splitlines()[-1])
-    whole = called("check", shop, "--start", "2026-01-01", "-v", expect=1).stdout
-    held = [line.split()[1] for line in whole.splitlines() if line.startswith("ok ")]
+    verbose = called("check", shop, "--start", "2026-01-01", "-v", expect=1).stdout
+    held = [line.split()[1] for line in verbose.splitlines() if line.startswith("ok ")]
     assert {*held} == {"2026-01-01", "2026-01-02", "2026-01-05", "2026-01-06"}
     names = [str(case.get("name")) for case in ET.parse(xml).getroot()[0]]
     assert "mrr min 0 new on 2026-01-02" in names
@@ -225,7 +229,7 @@ def test_each_day_of_a_range_is_checked(shop: Path, tmp_path: Path) -> None:
 @by_turns(0.6)
 def test_warnings_alone_do_not_fail_for_a_gap(shop: Path) -> None:
     called("run", shop, "--end", "2026-01-03")
-    written(shop, checks=[{"metric": "mrr", "min": 0, "severity": "warn"}])
+    write_spec(shop, checks=[{"metric": "mrr", "min": 0, "severity": "warn"}])
     called("check", shop, "--start", "2026-01-02", "--end", "2026-01-05")
     called("check", shop, "--start", "2026-01-04", expect=4)
 
@@ -236,14 +240,14 @@ def test_build_checks_the_days_that_it_wrote(shop: Path) -> None:
 
     def checked(*words: str) -> list[str]:
         summary = json.loads(called("build", shop, "-o", "json", *words).stdout)
-        return sorted({one["day"] for one in summary["checks"]})
+        return sorted({check["day"] for check in summary["checks"]})
 
     assert checked("--backfill") == ["2026-01-01", "2026-01-05", "2026-01-06"]
     assert checked("--start", "2026-01-02", "--end", "2026-01-04") == ["2026-01-02", "2026-01-03"]
     assert checked("--end", "2026-01-02") == ["2026-01-01"]
     assert checked("--backfill") == ["2026-01-06"], "nothing was missing: the last day"
     assert checked() == ["2026-01-06"]
-    written(shop, checks=[{"metric": "mrr", "min": 2}])
+    write_spec(shop, checks=[{"metric": "mrr", "min": 2}])
     failed = called("build", shop, "-o", "json", expect=1)
     assert json.loads(failed.stdout)["exit_code"] == 1
 
@@ -254,8 +258,8 @@ def test_build_checks_the_days_that_it_wrote(shop: Path) -> None:
 @by_turns(2)
 def test_a_summary_says_what_the_run_log_says(shop: Path) -> None:
     out = shop / "run.json"
-    told = called("run", shop, "--end", "2026-01-03", "--out", str(out))
-    assert told.stdout == ""
+    result = called("run", shop, "--end", "2026-01-03", "--out", str(out))
+    assert result.stdout == ""
     called("run", shop, "--start", "2026-01-05")
     summary = json.loads(called("run", shop, "--backfill", "--lookback", "1", "-o", "json").stdout)
     assert (summary["outcome"], summary["exit_code"]) == ("replaced", 0)
@@ -273,8 +277,8 @@ def test_a_summary_says_what_the_run_log_says(shop: Path) -> None:
     first = json.loads(out.read_text())["runs"]
     names = ("metrics", "metrics_of_queries")
     assert [
-        (one["run_id"], one["start"], one["end"], *(one["rows"][name] for name in names))
-        for one in [*first, *summary["runs"]]
+        (run["run_id"], run["start"], run["end"], *(run["rows"][name] for name in names))
+        for run in [*first, *summary["runs"]]
     ] == [logged[0], *logged[2:]]
     assert summary["rows"]["metrics"] == rows[0][0]
     assert hashes.items() <= summary["definitions"].items()
@@ -309,22 +313,22 @@ def test_lineage_begins_and_ends(shop: Path, lineage: Path) -> None:
     called("run", shop, *first, "--openlineage", str(lineage))
     called("run", shop, "--start", "2026-03-01", "--openlineage", str(lineage), expect=4)
     start, complete, again, fail = events(lineage)
-    kinds = [one["eventType"] for one in (start, complete, again, fail)]
+    kinds = [event["eventType"] for event in (start, complete, again, fail)]
     assert kinds == ["START", "COMPLETE", "START", "FAIL"]
     assert start["run"]["runId"] == complete["run"]["runId"] != fail["run"]["runId"]
     assert (start["job"]["namespace"], start["job"]["name"]) == ("search", "sqlmetrics.shop")
-    place = f"duckdb://{shop / 'shop.duckdb'}"
-    assert {(one["namespace"], one["name"]) for one in start["inputs"]} == {
-        (place, "shop.main.runs"),
-        (place, "shop.main.truth"),
+    namespace = f"duckdb://{shop / 'shop.duckdb'}"
+    assert {(dataset["namespace"], dataset["name"]) for dataset in start["inputs"]} == {
+        (namespace, "shop.main.runs"),
+        (namespace, "shop.main.truth"),
     }
-    outputs = {one["name"]: one for one in complete["outputs"]}
+    outputs = {dataset["name"]: dataset for dataset in complete["outputs"]}
     ends = ("", "_of_queries", "_runs", "_metrics", "_definitions")
     assert set(outputs) == {f"shop.main.metrics{end}" for end in ends}
     with connect(f"duckdb:///{shop / 'shop.duckdb'}") as opened:
-        for name, one in outputs.items():
+        for name, dataset in outputs.items():
             table = name.removeprefix("shop.main.")
-            fields = {field["name"] for field in one["facets"]["schema"]["fields"]}
+            fields = {field["name"] for field in dataset["facets"]["schema"]["fields"]}
             assert fields == {*opened.columns(table)}
         ((rows,),) = opened.rows("select count(*) from metrics")
     facts = outputs["shop.main.metrics"]
@@ -355,25 +359,27 @@ def test_tables_are_called_as_catalogues_call_them(url: str, namespace: str, nam
     columns = {"score": "score", "system": "system"}
     files = {"labels": {"file": "s3://lake/labels.parquet"}, "queries": {"file": "queries.csv"}}
     spec = job(rankings={"relation": "runs", "columns": columns}, **files)
-    found = {(one.namespace, one.name) for one in inputs(spec, parse_url(url))}
-    assert found == {
+    names = {(dataset.namespace, dataset.name) for dataset in inputs(spec, parse_url(url))}
+    assert names == {
         (namespace, name),
         ("s3://lake", "labels.parquet"),
         ("file", os.path.abspath("queries.csv")),
     }
     named = job(rankings={"sql": "from other.runs, 'a.parquet'", "columns": columns})
-    read = {one.name for one in inputs(named, parse_url(url))}
+    read = {dataset.name for dataset in inputs(named, parse_url(url))}
     assert os.path.abspath("a.parquet") in read
-    assert any(one.endswith("other.runs") for one in read)
+    assert any(table.endswith("other.runs") for table in read)
     # an alias is no name; of another grammar, a table beside what is made of its column is read
     unnested = "select * from runs AS r cross join lateral jsonb_array_elements(r.items) as i"
     named = job(rankings={"sql": unnested, "columns": columns})
-    assert (namespace, name) in {(one.namespace, one.name) for one in inputs(named, parse_url(url))}
-    assert {one.namespace for one in outputs(spec, parse_url(url))} == {namespace}
+    assert (namespace, name) in {
+        (dataset.namespace, dataset.name) for dataset in inputs(named, parse_url(url))
+    }
+    assert {dataset.namespace for dataset in outputs(spec, parse_url(url))} == {namespace}
 
 
 def test_a_server_that_is_not_there_fails_no_run(shop: Path) -> None:
     pytest.importorskip("openlineage", reason="pip install 'sqlmetrics[openlineage]'")
-    told = called("run", shop, "--openlineage", "http://127.0.0.1:9/")
-    assert "did not take the event START" in told.stderr
-    assert there(shop) == [0, 1, 2, 3, 4, 5]
+    result = called("run", shop, "--openlineage", "http://127.0.0.1:9/")
+    assert "did not take the event START" in result.stderr
+    assert stored_days(shop) == [0, 1, 2, 3, 4, 5]

@@ -17,7 +17,7 @@ from urllib.parse import quote
 import pytest
 from engines.server import REQUIRED, MissingError
 from engines.spark_cluster import SETTINGS, WORKERS, Cluster, cluster
-from job_days import KEY, OWN, check_clicks, click_log, expected, same
+from job_days import KEY, NUMBERS, check_clicks, click_log, expected, same
 
 pytestmark = [pytest.mark.long, pytest.mark.xdist_group("spark")]
 
@@ -36,18 +36,18 @@ class Served:
         self.outcomes = Counter[str]()
         assert self._line() == "ready"
 
-    def __call__(self, what: str, killed_after: float | None = None) -> Row:
+    def __call__(self, task: str, killed_after: float | None = None) -> Row:
         """Do something, while one of the two executors is killed so many seconds later."""
         self._wait_for_executors()
-        self._say(what)
+        self._say(task)
         assert self._line() == "begun"
         if killed_after is not None:
             time.sleep(killed_after)
             os.kill(self.cluster.executors()[0], signal.SIGKILL)
-        told: Row = json.loads(self._line())
+        reply: Row = json.loads(self._line())
         if killed_after is not None:
-            self.outcomes[f"{what}: {'failed' if 'error' in told else 'went on'}"] += 1
-        return told
+            self.outcomes[f"{task}: {'failed' if 'error' in reply else 'went on'}"] += 1
+        return reply
 
     def _wait_for_executors(self) -> None:
         for _ in range(600):
@@ -56,9 +56,9 @@ class Served:
             time.sleep(0.1)
         pytest.fail("the workers started no executors")
 
-    def _say(self, what: str) -> None:
+    def _say(self, task: str) -> None:
         assert self.process.stdin is not None
-        self.process.stdin.write(f"{what}\n")
+        self.process.stdin.write(f"{task}\n")
         self.process.stdin.flush()
 
     def _line(self) -> str:
@@ -71,8 +71,8 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     folder = tmp_path_factory.mktemp("cluster")
     try:
         with cluster(folder) as at:
-            told = SETTINGS | {"spark.sql.warehouse.dir": f"{folder}/warehouse"}
-            options = "&".join(f"{name}={quote(text, safe='')}" for name, text in told.items())
+            settings = SETTINGS | {"spark.sql.warehouse.dir": f"{folder}/warehouse"}
+            options = "&".join(f"{name}={quote(text, safe='')}" for name, text in settings.items())
             command = [sys.executable, str(PROCESS), f"{at.url}?{options}", "serve"]
             pipe = subprocess.PIPE
             with (folder / "errors").open("w") as errors:
@@ -94,36 +94,36 @@ def check_rows(rows: list[Row]) -> None:
     wanted = expected([*range(6)]).to_dicts()
     assert len(by_key) == len(rows) == len(wanted)
     for row in wanted:
-        own = by_key[tuple(str(row[name]) for name in KEY)]
-        assert all(same(own[name], row[name]) for name in OWN), row
+        actual = by_key[tuple(str(row[name]) for name in KEY)]
+        assert all(same(actual[name], row[name]) for name in NUMBERS), row
 
 
 def test_an_executor_is_killed_in_the_middle(served: Served) -> None:
     """What runs goes on, or fails whole; then the tables are old or new, and the next run works."""
-    seconds = {what: served(what)["seconds"] for what in ("evaluation", "job", "click log")}
-    for what, lasting in seconds.items():
+    seconds = {task: served(task)["seconds"] for task in ("evaluation", "job", "click log")}
+    for task, lasting in seconds.items():
         for share in KILLED_AT:
-            told = served(what, share * lasting)
-            if "values" in told:
-                check_rows(told["values"])
-            if what != "evaluation":
+            reply = served(task, share * lasting)
+            if "values" in reply:
+                check_rows(reply["values"])
+            if task != "evaluation":
                 check_tables(served("tables"))
     assert sum(served.outcomes.values()) == len(seconds) * len(KILLED_AT)
     print(dict(served.outcomes))  # what pytest -s shows is what the page of Spark says
-    for what in seconds:
-        assert "error" not in served(what)
+    for task in seconds:
+        assert "error" not in served(task)
     log = check_tables(served("tables"))
     assert {outcome for outcome, _ in log} <= {"replaced", "failed"}
 
 
-def check_tables(told: Row) -> list[tuple[str, str]]:
+def check_tables(stored: Row) -> list[tuple[str, str]]:
     """The tables are whole, with the same numbers after each run."""
-    facts = told["facts"]
+    facts = stored["facts"]
     check_rows([row for row in facts if row["spec"] == "shop"])
     clicks = [row for row in facts if row["spec"] == "log"]
     check_clicks({tuple(str(row[name]) for name in KEY): row for row in clicks}, click_log(1))
     for spec in ("shop", "log"):
         pairs = {(row["metric_date"], row["run_id"]) for row in facts if row["spec"] == spec}
         assert len({day for day, _ in pairs}) == len(pairs), "a day of two runs"
-    assert [(n, n_keys) for _, n, n_keys in told["queries"]] == [(8, 8)] * 6
-    return [(outcome, message) for outcome, message in told["log"]]
+    assert [(n, n_keys) for _, n, n_keys in stored["queries"]] == [(8, 8)] * 6
+    return [(outcome, message) for outcome, message in stored["log"]]

@@ -66,11 +66,11 @@ def ended(process: subprocess.Popen[str]) -> tuple[int, Any]:
 
 def look(start: Start) -> dict[str, Any]:
     """What stands there, after a look at what must hold in any case."""
-    _, told = ended(start("tell"))
-    assert told["doubled"] == 0
-    assert [(n, n_runs) for _, n, n_runs, _ in told["days"]] == [(30, 1)] * 6
-    assert [(n, n_keys) for _, n, n_keys in told["queries"]] == [(8, 8)] * 6
-    return dict(told)
+    _, state = ended(start("tell"))
+    assert state["doubled"] == 0
+    assert [(n, n_runs) for _, n, n_runs, _ in state["days"]] == [(30, 1)] * 6
+    assert [(n, n_keys) for _, n, n_keys in state["queries"]] == [(8, 8)] * 6
+    return dict(state)
 
 
 def test_two_at_once_and_a_reader(start: Start) -> None:
@@ -81,13 +81,13 @@ def test_two_at_once_and_a_reader(start: Start) -> None:
     for ranges in pairs:
         processes = [start("run", *days) for days in ranges]
         assert [ended(process)[0] for process in processes] == [0, 0]
-    _, seen = ended(reader)
-    assert seen["reads"] > 10
-    assert (seen["not whole"], seen["failed"]) == (0, 0)
-    assert seen["runs"] >= 1 + len(pairs)
-    told = look(start)
-    assert [outcome for outcome, _ in told["log"]] == ["replaced"] * (1 + 2 * len(pairs))
-    assert not [name for name in told["tables"] if "beside" in name or name.endswith("_lock")]
+    _, totals = ended(reader)
+    assert totals["reads"] > 10
+    assert (totals["not whole"], totals["failed"]) == (0, 0)
+    assert totals["runs"] >= 1 + len(pairs)
+    state = look(start)
+    assert [outcome for outcome, _ in state["log"]] == ["replaced"] * (1 + 2 * len(pairs))
+    assert not [name for name in state["tables"] if "beside" in name or name.endswith("_lock")]
 
 
 def test_killed_and_told(start: Start, tables: str) -> None:
@@ -96,14 +96,14 @@ def test_killed_and_told(start: Start, tables: str) -> None:
     moments = [*kept(f"moments {tables}", earlier, 0.2), last]
     codes = [ended(start("run", 1, 4, moment))[0] for moment in moments]
     assert codes.count(-9) >= len(moments) - 1
-    told = look(start)
-    days = {run_id for _, _, _, run_id in told["days"]}
-    if told["status"][0]["n_unlogged_rows"]:
+    state = look(start)
+    days = {run_id for _, _, _, run_id in state["days"]}
+    if state["status"][0]["n_unlogged_rows"]:
         assert len(days) > 1
     _, report = ended(start("run", 1, 4))
     assert "a run was killed while it wrote metrics" in report["notes"][0]
-    _, seen = ended(reader)
-    assert (seen["not whole"], seen["failed"]) == (0, 0)
-    told = look(start)
-    assert told["status"][0]["n_unlogged_rows"] == 0
-    assert "a run was killed" in told["log"][-1][1]
+    _, totals = ended(reader)
+    assert (totals["not whole"], totals["failed"]) == (0, 0)
+    state = look(start)
+    assert state["status"][0]["n_unlogged_rows"] == 0
+    assert "a run was killed" in state["log"][-1][1]

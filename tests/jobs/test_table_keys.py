@@ -43,7 +43,7 @@ def postgres(servers: Any) -> Iterator[Any]:
             clear(engine)
 
 
-def asked(engine: Any, query: str) -> list[tuple[Any, ...]]:
+def query_rows(engine: Any, query: str) -> list[tuple[Any, ...]]:
     """The rows of a query in the database's own words."""
     rows: list[tuple[Any, ...]] = getattr(engine, "driver", engine).rows(query)
     return rows
@@ -53,8 +53,8 @@ def test_each_column_says_what_it_holds() -> None:
     for name, table in SCHEMA.items():
         required = {column.name for column in table.columns.values() if column.is_required}
         assert {*table.key} <= required
-        written = [*columns_for(job(baseline="new"))[name].values(), *table.archived.values()]
-        assert [column.name for column in written if not column.meaning] == []
+        columns = [*columns_for(job(baseline="new"))[name].values(), *table.archived.values()]
+        assert [column.name for column in columns if not column.meaning] == []
     assert "never by avg(value)" in ROLL_UP
     assert ROLL_UP in SCHEMA["facts"].meaning
     assert ROLL_UP in SCHEMA["facts"].columns["value"].meaning
@@ -62,8 +62,8 @@ def test_each_column_says_what_it_holds() -> None:
 
 def test_texts_fit_where_columns_are_short() -> None:
     """MariaDB's texts have 512 letters, its comments 1,024."""
-    assert max(len(one.formula) for one in catalog().values()) <= 512
-    assert max(len(one.title) for one in ONLINE.values()) <= 512
+    assert max(len(metric.formula) for metric in catalog().values()) <= 512
+    assert max(len(metric.title) for metric in ONLINE.values()) <= 512
     every = [
         *columns_for(job(baseline="new")).values(),
         *(table.archived for table in SCHEMA.values()),
@@ -103,20 +103,22 @@ def test_duckdb_says_it_in_the_file_that_is_published_too(tmp_path: Path) -> Non
         for name, rows in zip(("runs", "truth"), log(), strict=True):
             engine.load(name, rows)
         assert write(job(), engine, days(0, 2)).notes == ()
-        told = asked(engine, query)
+        comments = query_rows(engine, query)
         write(job("other", metrics=["mrr"], by=[]), engine, days(0, 1))
         publish(job(), engine, str(tmp_path / "bi.duckdb"))
     with connect(f"duckdb:///{tmp_path}/bi.duckdb?read_only=1") as reader:
-        published = asked(reader, query)
+        published = query_rows(reader, query)
         for view in ("shop_all", "shop_by_country", "other_all", "days", "status"):
             assert reader.rows(f"select count(*) from metrics_{view}")[0][0] > 0
-        ((n,),) = asked(reader, "select count(*) from metrics_between('2026-01-01', '2026-01-02')")
+        ((n,),) = query_rows(
+            reader, "select count(*) from metrics_between('2026-01-01', '2026-01-02')"
+        )
         assert n == 30 + 2
-    texts = [text for (text,) in told]
+    texts = [text for (text,) in comments]
     assert len(texts) == 5
     assert all("sum(" in text for text in (texts[0], texts[3], texts[4]))
     assert "ndcg@3: DCG@k / IDCG@k" in texts
-    assert {*published} >= {*told}
+    assert {*published} >= {*comments}
 
 
 @by_turns(0.6)
@@ -127,9 +129,9 @@ def test_postgres_keeps_one_row_per_key(postgres: Any) -> None:
         with pytest.raises(sm.SqlmetricsError, match="duplicate key"):
             postgres.execute(f"insert into {table} select * from {table}")
     comment = "select obj_description('metrics'::regclass), col_description('metrics'::regclass, 8)"
-    assert all(ROLL_UP in text for text in asked(postgres, comment)[0])
-    asked_of = "select obj_description('metrics_shop_all'::regclass) as told"
-    assert "sum(x_numerator)" in asked(postgres, asked_of)[0][0]
+    assert all(ROLL_UP in text for text in query_rows(postgres, comment)[0])
+    view_comment = "select obj_description('metrics_shop_all'::regclass) as told"
+    assert "sum(x_numerator)" in query_rows(postgres, view_comment)[0][0]
     write(job(), postgres, days(1, 4))  # rows of one key go and come in one transaction
     check(postgres, [0, 1, 2, 3])
 
@@ -143,17 +145,17 @@ def test_tables_that_are_there_gain_the_key_or_a_note(postgres: Any) -> None:
         postgres.execute(f"drop index {table}_key")
     indexes = "select count(*) from pg_indexes where indexname like 'metrics%_key'"
     assert write(job(), postgres, days(2, 3)).notes == ()
-    assert asked(postgres, indexes) == [(len(TABLES),)]
+    assert query_rows(postgres, indexes) == [(len(TABLES),)]
     postgres.execute("drop index metrics_key")
     first = f"metric_date = '{FIRST}'"
     postgres.execute(f"insert into metrics select * from metrics where {first}")
     count = f"select count(*) as n from metrics where {first}"
-    before = asked(postgres, count)
+    before = query_rows(postgres, count)
     (note,) = write(job(), postgres, days(3, 4)).notes
     assert note.startswith("the tables are without the key, because `create unique index")
-    assert asked(postgres, count) == before
-    told = "select message from metrics_runs order by started_at desc limit 1"
-    assert "without the key" in asked(postgres, told)[0][0]
+    assert query_rows(postgres, count) == before
+    query = "select message from metrics_runs order by started_at desc limit 1"
+    assert "without the key" in query_rows(postgres, query)[0][0]
     assert write(job(), postgres, days(0, 1)).notes  # the copies are gone after it
     assert write(job(), postgres, days(0, 1)).notes == ()
 
@@ -170,7 +172,7 @@ def test_queries_of_any_length_have_a_key(postgres: Any) -> None:
     postgres.load("truth", pa.table({"query_id": [long], "item_id": ["i"], "grade": [1]}))
     write(job(), postgres)
     assert write(job(), postgres).notes == ()
-    assert asked(postgres, "select query_id from metrics_of_queries") == [(long,)]
+    assert query_rows(postgres, "select query_id from metrics_of_queries") == [(long,)]
 
 
 GRANTED = ("metrics", "metrics_metrics", "metrics_wide", "metrics_latest", "metrics_shop_all")
@@ -193,14 +195,14 @@ def test_what_was_granted_survives_every_change(postgres: Any, tmp_path: Path) -
         write(job(metrics=["hit@1", "mrr"]), postgres, full_refresh=True, allow_loss=2)
         write(job("other", metrics=["ap"], by=[]), postgres, days(0, 1))
         make_views_of_a_compiled_job(postgres)
-        assert {name for (name,) in asked(postgres, query)} == {*GRANTED}
+        assert {name for (name,) in query_rows(postgres, query)} == {*GRANTED}
         names = list(postgres.columns("metrics_shop_all"))
         assert names[2] == "ndcg_at_3"
         assert "hit_at_1_n_queries" in names
         names = list(postgres.columns("metrics_other_all"))
         assert names[:3] == ["metric_date", "system", "ap"]
         assert len(names) == 2 + 6
-        rows = asked(postgres, "select mrr, ndcg_at_3 from metrics_shop_all")
+        rows = query_rows(postgres, "select mrr, ndcg_at_3 from metrics_shop_all")
         assert all(mrr is not None and ndcg is None for mrr, ndcg in rows)
     finally:
         postgres.execute("drop owned by analyst_of_tests")
@@ -228,16 +230,18 @@ def test_metrics_and_definitions_of_several_runs(tmp_path: Path) -> None:
         write(linear, engine, full_refresh=True, allow_loss=2)
         write(job("other", metrics=["mrr"]), engine, days(0, 1))
         metrics = engine.table("select * from metrics_metrics order by name").to_pylist()
-        there = engine.table("select * from metrics_definitions").to_pylist()
+        definitions = engine.table("select * from metrics_definitions").to_pylist()
     labels = {row["name"]: row["label"] for row in metrics}
     assert len(labels) == len(METRICS) + 1
     assert labels["ndcg@3"] == "Normalized discounted cumulative gain at 3"
     assert labels["auc"] == "old"  # nobody asks for it any more
-    assert [row for row in there if row in first] == first
-    gains = [json.loads(row["conventions"]).get("gain") for row in there if row["metric"] == "ndcg"]
+    assert [row for row in definitions if row in first] == first
+    gains = [
+        json.loads(row["conventions"]).get("gain") for row in definitions if row["metric"] == "ndcg"
+    ]
     assert gains == ["exp", "linear"]
-    assert len(there) == len(first) + 2
-    assert len({row["definition_hash"] for row in there}) == len(there)
+    assert len(definitions) == len(first) + 2
+    assert len({row["definition_hash"] for row in definitions}) == len(definitions)
 
 
 @by_turns(0.6)
@@ -251,13 +255,13 @@ def test_a_change_is_significant_where_check_finds_a_drop() -> None:
         write(checked, engine)
         engine.execute("update metrics set ci_low = value, ci_high = value where n_queries = 1")
         engine.execute(f"delete from metrics where metric_date = '{FIRST + timedelta(4)}'")
-        found = 0
+        n_compared = 0
         for number in (1, 2, 3, 5, 6, 7, 8):
             day = FIRST + timedelta(number)
-            told = {
-                (one.what, one.system, one.segment): one
-                for one in verdicts(checked, engine, [days(number, number + 1)])
-                if one.rule.startswith("max_drop")
+            by_key = {
+                (verdict.what, verdict.system, verdict.segment): verdict
+                for verdict in verdicts(checked, engine, [days(number, number + 1)])
+                if verdict.rule.startswith("max_drop")
             }
             rows = engine.table(
                 "select *, case when k > 0 then metric || '@' || k else metric end as name "
@@ -265,13 +269,13 @@ def test_a_change_is_significant_where_check_finds_a_drop() -> None:
                 "and segment_name = 'country' and metric in ('mrr', 'ndcg')"
             ).to_pylist()
             for row in rows:
-                one = told[row["name"], row["system"], f"country={row['segment_value']}"]
-                if row["change"] is None or "no interval" in one.note:
+                verdict = by_key[row["name"], row["system"], f"country={row['segment_value']}"]
+                if row["change"] is None or "no interval" in verdict.note:
                     continue
-                found += 1
+                n_compared += 1
                 drops = row["is_significant"] == 1 and row["change"] < 0
-                assert drops == (not one.holds), (row, one)
-    assert found > 20
+                assert drops == (not verdict.holds), (row, verdict)
+    assert n_compared > 20
 
 
 def test_names_of_views_are_never_cut_off() -> None:
@@ -289,8 +293,8 @@ def test_names_of_views_are_never_cut_off() -> None:
 def test_a_year_of_facts_is_read_by_its_key(postgres: Any) -> None:
     """1.4 M rows: 365 days, 4 systems, 24 segments, 40 metrics; with the key, and without."""
     spec = job(metrics=[f"ndcg@{k}" for k in range(1, 41)])
-    there = changes(spec, postgres)
-    for statement in there.needed:
+    table_changes = changes(spec, postgres)
+    for statement in table_changes.needed:
         postgres.execute(statement)
     server = getattr(postgres, "driver", postgres)
     server.execute(
@@ -314,7 +318,7 @@ def test_a_year_of_facts_is_read_by_its_key(postgres: Any) -> None:
     }
     server.execute("analyze metrics")
     without = {name: seconds(server, query, 1) for name, query in queries.items()}
-    for statement in there.keys:
+    for statement in table_changes.keys:
         server.execute(statement)
     server.execute("vacuum analyze metrics")
     quick = {name: seconds(server, query, 9) for name, query in queries.items()}

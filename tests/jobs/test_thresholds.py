@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 import pytest
 import yaml
 from click.testing import CliRunner
-from job_days import FIRST, MORE, days, engine, job, log, numbers_of
+from job_days import DUCKDB_USUALLY, FIRST, days, engine, job, log, numbers_of
 from marked import by_turns
 
 import sqlmetrics as sm
@@ -48,8 +48,8 @@ def shop() -> Iterator[Any]:
         yield opened
 
 
-def looked(opened: Any, *checks: dict[str, Any], **more: Any) -> list[Verdict]:
-    return verdicts(job(checks=checks), opened, **more)
+def looked(opened: Any, *checks: dict[str, Any], **options: Any) -> list[Verdict]:
+    return verdicts(job(checks=checks), opened, **options)
 
 
 def value(metric: str, system: str = "new", day: int = 5, segment: str = "all") -> float:
@@ -69,14 +69,19 @@ def test_the_least_and_the_greatest(shop: Any) -> None:
     low, high = sorted((new, old))
     middle = (low + high) / 2
     assert low < high
-    found = looked(shop, {"metric": "ndcg@3", "min": middle})
-    assert {one.system: one.holds for one in found} == {"new": new == high, "old's": old == high}
-    assert {one.system: one.value for one in found} == pytest.approx({"new": new, "old's": old})
-    found = looked(shop, {"metric": "ndcg@3", "max": middle, "system": "new"})
-    assert [one.holds for one in found] == [new == low]
-    there = found[0].value  # as the table has it: another sum may differ in the last digit
-    exact = looked(shop, {"metric": "ndcg@3", "min": there, "max": there, "system": "new"})
-    assert all(one.holds for one in exact), "a limit may be met exactly"
+    results = looked(shop, {"metric": "ndcg@3", "min": middle})
+    assert {result.system: result.holds for result in results} == {
+        "new": new == high,
+        "old's": old == high,
+    }
+    assert {result.system: result.value for result in results} == pytest.approx(
+        {"new": new, "old's": old}
+    )
+    results = looked(shop, {"metric": "ndcg@3", "max": middle, "system": "new"})
+    assert [result.holds for result in results] == [new == low]
+    stored = results[0].value  # as the table has it: another sum may differ in the last digit
+    exact = looked(shop, {"metric": "ndcg@3", "min": stored, "max": stored, "system": "new"})
+    assert all(result.holds for result in exact), "a limit may be met exactly"
 
 
 @by_turns(1.1)
@@ -91,10 +96,10 @@ def test_drops_against_the_day_before(shop: Any) -> None:
             checks = [{"max_drop": drop * 0.99}, {"max_drop": drop * 1.01}]
             checks += [{"max_drop_pct": 99 * drop / before}, {"max_drop_pct": 101 * drop / before}]
             wanted = [False, True, False, True]
-        asked = [{"metric": "mrr", "system": "new", **one} for one in checks]
-        found = looked(shop, *asked, days=[days(day, day + 1)])
-        assert [one.holds for one in found] == wanted
-        assert [one.compared for one in found] == [pytest.approx(before)] * len(found)
+        complete = [{"metric": "mrr", "system": "new", **limits} for limits in checks]
+        results = looked(shop, *complete, days=[days(day, day + 1)])
+        assert [result.holds for result in results] == wanted
+        assert [result.compared for result in results] == [pytest.approx(before)] * len(results)
     (first,) = looked(shop, {"metric": "mrr", "max_drop": 0, "system": "new"}, days=[days(0, 1)])
     assert (first.holds, first.note) == (True, "the first day has no day before it")
 
@@ -102,9 +107,9 @@ def test_drops_against_the_day_before(shop: Any) -> None:
 def test_against_a_baseline(shop: Any) -> None:
     gap = value("mrr", "old's") - value("mrr", "new")
     limits = {"max_drop": abs(gap) / 2} if gap > 0 else {"max_rise": abs(gap) / 2}
-    (one,) = looked(shop, {"metric": "mrr", "against": "old's", **limits})
-    assert (one.system, one.holds) == ("new", False)
-    assert one.compared == pytest.approx(value("mrr", "old's"))
+    (result,) = looked(shop, {"metric": "mrr", "against": "old's", **limits})
+    assert (result.system, result.holds) == ("new", False)
+    assert result.compared == pytest.approx(value("mrr", "old's"))
     (absent,) = looked(shop, {"metric": "mrr", "against": "olds", "system": "new", "max_drop": 1})
     assert (absent.holds, absent.note) == (
         False,
@@ -115,12 +120,12 @@ def test_against_a_baseline(shop: Any) -> None:
 def test_a_confidence_interval_must_say_so_too(shop: Any) -> None:
     """The interval by hand: the mean, and Student's t times its standard error."""
     rows = numbers_of(1)[1][str(FIRST + timedelta(4))]
-    own = [row["mrr"] for row in rows if row["system"] == "new" and row["mrr"] is not None]
-    half = critical(0.95, len(own) - 1) * stdev(own) / math.sqrt(len(own))
-    mean = sum(own) / len(own)
+    scores = [row["mrr"] for row in rows if row["system"] == "new" and row["mrr"] is not None]
+    half = critical(0.95, len(scores) - 1) * stdev(scores) / math.sqrt(len(scores))
+    mean = sum(scores) / len(scores)
     assert half > 0
-    asked = {"metric": "mrr", "system": "new", "confidence": 0.95}
-    near, far = ({**asked, "min": mean + half * share} for share in (0.99, 1.01))
+    rule = {"metric": "mrr", "system": "new", "confidence": 0.95}
+    near, far = ({**rule, "min": mean + half * share} for share in (0.99, 1.01))
     inside, outside = looked(shop, near, far, days=[days(4, 5)])
     assert (inside.holds, outside.holds) == (True, False)
     assert outside.note == f"± {half:.4f}"
@@ -189,23 +194,23 @@ def test_intervals_of_pairs_and_of_days_so_far_by_hand(beside: Any) -> None:
     apart = math.hypot(ends(new[5], spent)[1], ends(new[4], spent)[1])
     of_old = {"against": "old", "confidence": "always"}
     since = f", 6 days since {FIRST}"
-    for how, (mean, width), note in (
+    for comparison, (mean, width), note in (
         ({"against": "old", "confidence": 0.95}, ends(today, t), ""),
         (of_old, so_far_of(so_far, 6), since),
         ({"confidence": "always"}, (change, apart), ", look 6"),
     ):
-        asked = {"metric": "cg@1", "system": "new"} | how
+        rule = {"metric": "cg@1", "system": "new"} | comparison
         assert mean > width
-        limits = [asked | {"max_rise": mean - width + hair} for hair in (-1e-7, 1e-7)]
-        failed, holds = verdicts(graded(*limits), beside)
-        assert (failed.holds, holds.holds) == (False, True), asked
-        assert holds.note == f"± {width:.4f}{note}"
+        limits = [rule | {"max_rise": mean - width + hair} for hair in (-1e-7, 1e-7)]
+        failed, passed = verdicts(graded(*limits), beside)
+        assert (failed.holds, passed.holds) == (False, True), rule
+        assert passed.note == f"± {width:.4f}{note}"
     for first, values, n_days in ((None, flat, 6), (str(FIRST + timedelta(3)), late, 3)):
         mean, width = so_far_of(values, n_days)
-        asked = {"metric": "cg@1", "system": "new", "confidence": "always", "since": first}
-        limits = [asked | {"min": mean + width + hair} for hair in (-1e-7, 1e-7)]
-        holds, failed = verdicts(graded(*limits), beside)
-        assert (holds.holds, failed.holds, holds.value) == (True, False, pytest.approx(mean))
+        rule = {"metric": "cg@1", "system": "new", "confidence": "always", "since": first}
+        limits = [rule | {"min": mean + width + hair} for hair in (-1e-7, 1e-7)]
+        passed, failed = verdicts(graded(*limits), beside)
+        assert (passed.holds, failed.holds, passed.value) == (True, False, pytest.approx(mean))
 
 
 def test_days_of_an_older_version_or_of_another_baseline_are_left_out(beside: Any) -> None:
@@ -214,15 +219,15 @@ def test_days_of_an_older_version_or_of_another_baseline_are_left_out(beside: An
     changed = f"update metrics set {{}} where metric_date < '{FIRST + timedelta(2)}'"
     late = [a - b for a, b in zip(chain(*new[2:]), chain(*old[2:]), strict=True)]
     mean, width = so_far_of(late, 4)
-    asked = {"metric": "cg@1", "system": "new", "against": "old", "confidence": "always"}
-    limits = [asked | {"max_rise": mean - width + hair} for hair in (-1e-7, 1e-7)]
-    plain = asked | {"against": "previous", "min": 0.0}
-    for what in ("baseline = 'other'", "sum_x2 = null, sum_d2 = null, sum_d = null"):
+    rule = {"metric": "cg@1", "system": "new", "against": "old", "confidence": "always"}
+    limits = [rule | {"max_rise": mean - width + hair} for hair in (-1e-7, 1e-7)]
+    plain = rule | {"against": "previous", "min": 0.0}
+    for assignment in ("baseline = 'other'", "sum_x2 = null, sum_d2 = null, sum_d = null"):
         with beside.transaction():
-            beside.execute(changed.format(what))
-        if what.startswith("baseline"):
-            failed, holds = verdicts(graded(*limits), beside)
-            assert (failed.holds, holds.holds) == (False, True)
+            beside.execute(changed.format(assignment))
+        if assignment.startswith("baseline"):
+            failed, passed = verdicts(graded(*limits), beside)
+            assert (failed.holds, passed.holds) == (False, True)
         else:
             (value,) = verdicts(graded(plain), beside)
             assert value.value == pytest.approx(ends([*chain(*new[2:])], 1)[0])
@@ -238,14 +243,14 @@ def test_a_look_every_day_is_safe() -> None:
     sums, squares = counts[..., 2] - counts[..., 0], counts[..., 2] + counts[..., 0]
     total, total2, by_now = sums.cumsum(1), squares.cumsum(1), n * np.arange(1, days_ + 1)
     error = np.sqrt((total2 - total**2 / by_now) / (by_now - 1) / by_now)
-    wide = np.array([estimate.always_valid_multiple(0.95, int(one)) for one in by_now])
+    wide = np.array([estimate.always_valid_multiple(0.95, int(n_values)) for n_values in by_now])
     alarms = (np.abs(total / by_now) > wide * error).any(1).mean()
     assert 0.005 < alarms <= 0.05
     daily = np.sqrt((squares - sums**2 / n) / (n - 1) / n)
-    change, both = np.diff(sums / n, axis=1), np.hypot(daily[:, 1:], daily[:, :-1])
+    change, change_error = np.diff(sums / n, axis=1), np.hypot(daily[:, 1:], daily[:, :-1])
     levels = [estimate.alpha_spent(0.95, look) for look in range(2, days_ + 1)]
     limits = np.array([critical(level, n - 1) for level in levels])
-    assert (np.abs(change) > limits * both).any(1).mean() <= 0.05
+    assert (np.abs(change) > limits * change_error).any(1).mean() <= 0.05
     same = chance.normal(size=(years, 1, 100))  # topics that come again, with some noise a night
     nights = same + 0.3 * chance.normal(size=(years, 20, 100))
     by_night, looks = nights.sum(2).cumsum(1), np.arange(1, 21)
@@ -258,12 +263,14 @@ def test_a_look_every_day_is_safe() -> None:
 
 
 def test_segments(shop: Any) -> None:
-    found = looked(shop, {"metric": "mrr", "min": 0, "segment": {"country": "*"}, "system": "new"})
-    assert [one.segment for one in found] == ["country=DE", "country=US"]
-    (one,) = looked(
+    results = looked(
+        shop, {"metric": "mrr", "min": 0, "segment": {"country": "*"}, "system": "new"}
+    )
+    assert [result.segment for result in results] == ["country=DE", "country=US"]
+    (result,) = looked(
         shop, {"metric": "mrr", "min": 2, "segment": {"country": "DE"}, "system": "new"}
     )
-    assert one.value == pytest.approx(value("mrr", segment="DE"))
+    assert result.value == pytest.approx(value("mrr", segment="DE"))
     (gone,) = looked(shop, {"metric": "mrr", "min": 0, "segment": {"country": "FR"}})
     lacks = "unknown country 'FR'; known: DE, US"
     assert (gone.holds, gone.note) == (False, lacks)
@@ -309,16 +316,16 @@ def test_keys_that_stand_twice_fail(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_freshness_and_counts(shop: Any, capsys: pytest.CaptureFixture[str]) -> None:
     rows = shop.rows(f"select count(*) from metrics where metric_date = date '{LAST}'")[0][0]
-    asked = ({"max_age": 2, "min_rows": rows}, {"max_age": 1, "min_rows": rows + 1})
-    found = looked(shop, *asked, today=LAST + timedelta(2))
-    assert [(one.what, one.holds) for one in found] == [
+    checks = ({"max_age": 2, "min_rows": rows}, {"max_age": 1, "min_rows": rows + 1})
+    results = looked(shop, *checks, today=LAST + timedelta(2))
+    assert [(result.what, result.holds) for result in results] == [
         ("age in days", True),
         ("rows", True),
         ("age in days", False),
         ("rows", False),
     ]
     before = LAST - timedelta(1)
-    tell([found[0], *(replace(verdict, day=before) for verdict in found[1:2])], job())
+    tell([results[0], *(replace(verdict, day=before) for verdict in results[1:2])], job())
     captured = capsys.readouterr()
     assert captured.out.splitlines()[1].split()[:2] == ["ok", str(LAST)], "as of one day alone"
     assert captured.err == f"2 of 2 checks hold on {before}\n"
@@ -328,40 +335,40 @@ def test_freshness_and_counts(shop: Any, capsys: pytest.CaptureFixture[str]) -> 
         if row["metric"] == "mrr" and row["segment_name"] == "all"
     }
     few = looked(shop, {"metric": "mrr", "min_queries": n}, {"metric": "mrr", "min_queries": n + 1})
-    assert [one.holds for one in few] == [True, True, False, False]
+    assert [result.holds for result in few] == [True, True, False, False]
 
 
 def test_another_definition_is_no_drop(shop: Any) -> None:
     shop.execute("begin")
     shop.execute(f"update metrics set definition_hash = 'x' where metric_date < date '{LAST}'")
-    (one,) = looked(shop, {"metric": "mrr", "max_drop": 1, "system": "new"})
+    (result,) = looked(shop, {"metric": "mrr", "max_drop": 1, "system": "new"})
     shop.execute("rollback")
-    assert (one.holds, one.note) == (
+    assert (result.holds, result.note) == (
         False,
         "the other row has another definition of the metric, so the two cannot be compared",
     )
 
 
-@pytest.mark.parametrize("engine", MORE, indirect=True)
+@pytest.mark.parametrize("engine", DUCKDB_USUALLY, indirect=True)
 def test_on_every_database(engine: Any) -> None:
     write(job(), engine, days(3, 6))
-    asked = job(checks=[{"metric": "mrr", "min": 0, "max_drop": 0}, {"max_age": 1, "min_rows": 1}])
-    with connect() as here:
+    spec = job(checks=[{"metric": "mrr", "min": 0, "max_drop": 0}, {"max_age": 1, "min_rows": 1}])
+    with connect() as reference:
         for name, rows in zip(("runs", "truth"), log(), strict=True):
-            here.load(name, rows)
-        write(job(), here, days(3, 6))
-        wanted = verdicts(asked, here, today=LAST)
-    found = verdicts(asked, engine, today=LAST)
-    assert [(one.name, one.day, one.holds) for one in found] == [
-        (one.name, one.day, one.holds) for one in wanted
+            reference.load(name, rows)
+        write(job(), reference, days(3, 6))
+        wanted = verdicts(spec, reference, today=LAST)
+    results = verdicts(spec, engine, today=LAST)
+    assert [(result.name, result.day, result.holds) for result in results] == [
+        (result.name, result.day, result.holds) for result in wanted
     ]
-    assert len(found) == 6
-    each = verdicts(asked, engine, [days(2, 6)], today=LAST)
-    assert [(one.day, one.is_of_gap) for one in each][:2] == [
+    assert len(results) == 6
+    by_day = verdicts(spec, engine, [days(2, 6)], today=LAST)
+    assert [(result.day, result.is_of_gap) for result in by_day][:2] == [
         (FIRST + timedelta(2), True),
         (FIRST + timedelta(3), False),
     ]
-    assert each[-6:] == found
+    assert by_day[-6:] == results
     with pytest.raises(sm.NoDataError, match="has no rows of other"):
         verdicts(job("other", checks=[{"min_rows": 1}]), engine)
 
@@ -414,19 +421,19 @@ def test_what_fails_is_told_with_the_numbers_behind(shop: Any) -> None:
     write(paired, shop)
     looks = []
     for day in range(6):
-        (told,) = verdicts(paired, shop, [days(day, day + 1)])
+        (verdict,) = verdicts(paired, shop, [days(day, day + 1)])
         after, before = values_of("old's", day), values_of("new", day)
         drops = {query: after[query] - before[query] for query in after}
         n, mean = len(drops), sum(drops.values()) / len(drops)
         error = stdev(drops.values()) / math.sqrt(n)
-        assert told.holds == (mean >= -1e-12)
-        if told.holds or not error:
+        assert verdict.holds == (mean >= -1e-12)
+        if verdict.holds or not error:
             continue
         looks.append(day)
         base = sum(before.values()) / n
         reach = critical(0.95, n - 1) * error
         p = tail(abs(mean) / error, n - 1)
-        assert str(told.failure).splitlines() == [
+        assert str(verdict.failure).splitlines() == [
             f"pairs: mrr of old's on {FIRST + timedelta(day)} is {base + mean:.4f}, compared with "
             f"{base:.4f} of new, {percent(mean, base)} % (95 % interval "
             f"{percent(mean - reach, base)} to {percent(mean + reach, base)} %), p = {p:.3f}, "
@@ -470,24 +477,26 @@ def test_a_day_that_the_data_have_not_is_told_nowhere(tmp_path: Path) -> None:
         opened.load("runs", one_day)
         opened.load("truth", labels)
         write(spec, opened)
-    told = sm.check(spec, f"duckdb:///{file}")
+    results = sm.check(spec, f"duckdb:///{file}")
     with pytest.raises(sm.CheckError, match="shop: mrr of new is 0") as raised:
-        told.raise_if()
-    assert raised.value.result is told
-    assert len(raised.value.failures) == sum(not one.holds for one in told) == 3
+        results.raise_if()
+    assert raised.value.result is results
+    assert len(raised.value.failures) == sum(not result.holds for result in results) == 3
     with pytest.raises(sm.SpecError, match="unknown status to fail on 'fail'; did you mean"):
-        told.raise_if("fail")
-    warnings = spec.having(checks=[{**one, "severity": "warn"} for one in checks])
+        results.raise_if("fail")
+    warnings = spec.having(checks=[{**check, "severity": "warn"} for check in checks])
     warned = sm.check(warnings, f"duckdb:///{file}")
     warned.raise_if()
     with pytest.raises(sm.CheckError):
         warned.raise_if("warn")
     (tmp_path / "shop.yml").write_text(yaml.safe_dump(json.loads(spec.model_dump_json())))
     line = ["check", str(tmp_path / "shop.yml"), "--db", file, "--github", "--junit"]
-    done = CliRunner().invoke(cli, [*line, str(tmp_path / "j.xml")])
+    printed = CliRunner().invoke(cli, [*line, str(tmp_path / "j.xml")])
     as_json = CliRunner().invoke(cli, [*line[:4], "-o", "json"])
     xml = (tmp_path / "j.xml").read_text()
-    assert all("1970" not in text for text in (done.output, xml, as_json.output, str(raised.value)))
+    assert all(
+        "1970" not in text for text in (printed.output, xml, as_json.output, str(raised.value))
+    )
 
 
 @by_turns(1)
@@ -497,20 +506,20 @@ def test_the_command(tmp_path: Path) -> None:
         for name, rows in zip(("runs", "truth"), log(), strict=True):
             opened.load(name, rows)
         write(job(), opened)
-    told = job(checks=[{"metric": "mrr", "min": 0.999, "system": "old's"}, {"min_rows": 1}])
-    given = json.loads(told.model_dump_json(exclude_none=True))
-    (tmp_path / "shop.yml").write_text(yaml.safe_dump(given))
+    spec = job(checks=[{"metric": "mrr", "min": 0.999, "system": "old's"}, {"min_rows": 1}])
+    fields = json.loads(spec.model_dump_json(exclude_none=True))
+    (tmp_path / "shop.yml").write_text(yaml.safe_dump(fields))
     line = ["check", str(tmp_path / "shop.yml"), "--db", file]
     xml = tmp_path / "checks.xml"
-    done = CliRunner().invoke(cli, [*line, "--junit", str(xml), "--github"])
-    assert done.exit_code == 1
-    failed, ok = done.stdout.splitlines()[1:3]
+    result = CliRunner().invoke(cli, [*line, "--junit", str(xml), "--github"])
+    assert result.exit_code == 1
+    failed, ok = result.stdout.splitlines()[1:3]
     assert failed.split()[:4] == ["FAILED", "mrr", "min", "0.999"]
     assert ok.split()[:2] == ["ok", "rows"]
-    assert "1 of 2 checks hold" in done.stderr
-    text = "\n".join(done.stdout.splitlines()[4:6])
+    assert "1 of 2 checks hold" in result.stderr
+    text = "\n".join(result.stdout.splitlines()[4:6])
     assert "\n  lost most: 'q" in text
-    annotation = done.stdout.splitlines()[6]
+    annotation = result.stdout.splitlines()[6]
     assert annotation.startswith("::error file=")
     assert "title=mrr min 0.999 old's::shop: mrr of old's on 2026-01-06 is 0." in annotation
     escaped = text.removeprefix("FAILED: ").replace("%", "%25").replace("\n", "%0A")
@@ -521,8 +530,8 @@ def test_the_command(tmp_path: Path) -> None:
     assert f"FAILED: {suite[0][0].get('message')}" == text
     quiet = CliRunner().invoke(cli, [*line, "-q"])
     assert quiet.stdout.endswith(f"\n{text}\n")
-    given["checks"][0]["severity"] = "warn"
-    (tmp_path / "shop.yml").write_text(yaml.safe_dump(given))
+    fields["checks"][0]["severity"] = "warn"
+    (tmp_path / "shop.yml").write_text(yaml.safe_dump(fields))
     warned = CliRunner().invoke(cli, [*line, "--junit", str(xml), "--github"])
     assert warned.exit_code == 0
     assert warned.stdout.splitlines()[1].split()[:2] == ["warn", "mrr"]
@@ -533,6 +542,6 @@ def test_the_command(tmp_path: Path) -> None:
     assert (suite.get("tests"), suite.get("failures")) == ("2", "0")
     assert str(suite[0].findtext("system-out")).startswith("warning: shop: mrr of old's")
     fine = CliRunner().invoke(cli, [*line, "--date", "2026-01-01", "-o", "json"])
-    assert {one["day"] for one in json.loads(fine.stdout)} == {"2026-01-01"}
+    assert {row["day"] for row in json.loads(fine.stdout)} == {"2026-01-01"}
     wrong = CliRunner().invoke(cli, [*line, "--date", "soon"])
     assert "--date is a date like 2026-01-31" in str(wrong.exception)

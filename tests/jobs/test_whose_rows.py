@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 from command import sqlmetrics
-from job_days import METRICS, MORE, days, engine, facts, job, log
+from job_days import DUCKDB_USUALLY, METRICS, days, engine, facts, job, log
 from marked import by_turns
 
 import sqlmetrics as sm
@@ -31,11 +31,11 @@ def rankings(**changed: Any) -> dict[str, Any]:
     return {"rankings": {"relation": "runs", "columns": COLUMNS} | changed}
 
 
-@pytest.mark.parametrize("engine", MORE, indirect=True)
+@pytest.mark.parametrize("engine", DUCKDB_USUALLY, indirect=True)
 def test_another_spec_of_the_same_name_is_refused_before_it_deletes(engine: Any) -> None:
     write(job(), engine)
     before = facts(engine)
-    others = {
+    changed_specs = {
         "rankings from the table runs, but this one reads the table truth": job(
             **rankings(relation="truth")
         ),
@@ -53,7 +53,7 @@ def test_another_spec_of_the_same_name_is_refused_before_it_deletes(engine: Any)
         ),
         "this one has hit@2: no metric is the same": job(metrics=["hit@2"]),
     }
-    for reason, other in others.items():
+    for reason, other in changed_specs.items():
         for chosen in ({"days": days(0, 2)}, {"full_refresh": True}, {}):
             with pytest.raises(sm.SpecError, match=f"{reason}.*--adopt"):
                 write(other, engine, **chosen)
@@ -105,8 +105,8 @@ def test_a_spec_that_changed_is_the_same_spec(tmp_path: Path) -> None:
         ]
         for changed in changes[:2]:
             write(job(**changed), engine)
-        told = r"from the table old\.runs, but this one reads the table new\.runs_v2\."
-        with pytest.raises(sm.SpecError, match=told):
+        message = r"from the table old\.runs, but this one reads the table new\.runs_v2\."
+        with pytest.raises(sm.SpecError, match=message):
             write(job(**changes[2]), engine)
         engine.execute("drop table old.runs")
         for changed in changes[2:]:
@@ -119,12 +119,12 @@ def test_a_spec_that_changed_is_the_same_spec(tmp_path: Path) -> None:
             write(job(**rankings(relation=None, file=f"{tmp_path}/runs.parquet")), engine)
 
 
-@pytest.mark.parametrize("engine", MORE, indirect=True)
+@pytest.mark.parametrize("engine", DUCKDB_USUALLY, indirect=True)
 def test_rows_of_another_definition_are_told(engine: Any) -> None:
     """By a run that would add to them, by check, and by what show says beside its numbers."""
     checks = [{"metric": "mrr", "min": 0}]
     write(job(checks=checks), engine, days(0, 4))
-    assert all(one.holds for one in verdicts(job(checks=checks), engine))
+    assert all(result.holds for result in verdicts(job(checks=checks), engine))
     changes: dict[str, dict[str, Any]] = {
         "ties was 'id_asc', is 'id_desc'": {"conventions": {"ties": "id_desc"}},
         "where.rankings was not given, is \"query_id <> 'q0'\"": rankings(where="query_id <> 'q0'"),
@@ -142,13 +142,13 @@ def test_rows_of_another_definition_are_told(engine: Any) -> None:
             write(spec, engine, days(4, 6))
         assert reason in str(refused.value)
         assert reason in note_of_others(spec, engine)
-        found = verdicts(spec, engine)
-        assert {(one.rule, one.holds, reason in one.note) for one in found} == {
+        results = verdicts(spec, engine)
+        assert {(result.rule, result.holds, reason in result.note) for result in results} == {
             ("definition", False, True)
         }
     write(spec, engine, full_refresh=True)
     assert note_of_others(spec, engine) == ""
-    assert all(one.holds for one in verdicts(spec, engine))
+    assert all(result.holds for result in verdicts(spec, engine))
     status = engine.rows("select n_metrics_redefined from metrics_status")
     assert [int(n) for (n,) in status] == [0]
 
@@ -173,21 +173,21 @@ def test_show_definition_says_what_changed_and_when(tmp_path: Path) -> None:
         "metrics": ["mrr"],
         "output": {"relation": "metrics"},
     }
-    place, file = ("--db", "m.duckdb"), tmp_path / "shop.yml"
+    database, file = ("--db", "m.duckdb"), tmp_path / "shop.yml"
     file.write_text(yaml.safe_dump(spec))
-    sqlmetrics("run", "shop.yml", *place, "--end", "2026-01-03", folder=tmp_path)
+    sqlmetrics("run", "shop.yml", *database, "--end", "2026-01-03", folder=tmp_path)
     spec["labels"]["where"] = "grade < 3"
     file.write_text(yaml.safe_dump(spec))
-    shown = sqlmetrics("show", "shop.yml", *place, "--definition", folder=tmp_path).stdout
-    first, second, change, *text = shown.splitlines()
+    output = sqlmetrics("show", "shop.yml", *database, "--definition", folder=tmp_path).stdout
+    first, second, change, *text = output.splitlines()
     assert first.endswith(", from 2026-01-01 to 2026-01-02")
     assert second.endswith(", not computed yet")
     assert change == "  where.labels was not given, is 'grade < 3'"
     assert yaml.safe_load("\n".join(text))["where"] == {"labels": "grade < 3"}
-    told = sqlmetrics(
-        "show", "shop.yml", *place, "--definition", "-o", "json", folder=tmp_path
+    as_json = sqlmetrics(
+        "show", "shop.yml", *database, "--definition", "-o", "json", folder=tmp_path
     ).stdout
-    rows = json.loads(told)
+    rows = json.loads(as_json)
     assert [row["changes"] for row in rows] == [None, change.strip()]
     assert [row["last_date"] for row in rows] == ["2026-01-02", None]
     assert json.loads(rows[0]["definition"])["ties"] == "id_asc"
@@ -198,24 +198,24 @@ def the_removed_metric_is_retired(spec: dict[str, Any], file: Path, folder: Path
     """Shown, refused by a check, and in a view, with the day since when."""
     spec |= {"metrics": ["hit@1", "ndcg@3"], "checks": [{"metric": "mrr", "min": 0}]}
     file.write_text(yaml.safe_dump(spec))
-    place = ("--db", "m.duckdb")
-    sqlmetrics("run", "shop.yml", *place, "--adopt", "--start", "2026-01-03", folder=folder)
-    shown = sqlmetrics("show", "shop.yml", *place, "--definition", folder=folder).stdout
-    assert ", from 2026-01-01 to 2026-01-02, retired since 2026-01-03\n" in shown
-    json_line = ("show", "shop.yml", *place, "--definition", "-o", "json")
+    database = ("--db", "m.duckdb")
+    sqlmetrics("run", "shop.yml", *database, "--adopt", "--start", "2026-01-03", folder=folder)
+    output = sqlmetrics("show", "shop.yml", *database, "--definition", folder=folder).stdout
+    assert ", from 2026-01-01 to 2026-01-02, retired since 2026-01-03\n" in output
+    json_line = ("show", "shop.yml", *database, "--definition", "-o", "json")
     rows = json.loads(sqlmetrics(*json_line, folder=folder).stdout)
     retired = [(row["metric"], row["is_retired"], row["retired_since"]) for row in rows]
     assert retired == [("hit@1", False, None), ("ndcg@3", False, None), ("mrr", True, "2026-01-03")]
-    refused = sqlmetrics("check", "shop.yml", *place, folder=folder, expect=2).stderr
+    refused = sqlmetrics("check", "shop.yml", *database, folder=folder, expect=2).stderr
     assert "the spec no longer has mrr, which is retired since 2026-01-03" in refused
     with duckdb.connect(str(folder / "m.duckdb")) as connection:
         view = "select name, cast(retired_since as varchar) from metrics_retired"
         assert connection.execute(view).fetchall() == [("mrr", "2026-01-03")]
     for _ in range(2):  # the second time there is nothing to do
-        line = ("run", "shop.yml", *place, "--adopt", "--backfill")
-        done = sqlmetrics(*line, folder=folder).stderr
-        assert "note: metrics that are no longer in the spec keep their rows: mrr (2 days" in done
-    assert "no day of shop is missing" in done
+        line = ("run", "shop.yml", *database, "--adopt", "--backfill")
+        notes = sqlmetrics(*line, folder=folder).stderr
+        assert "note: metrics that are no longer in the spec keep their rows: mrr (2 days" in notes
+    assert "no day of shop is missing" in notes
 
 
 def test_a_segment_that_is_a_condition_has_definitions_of_its_own() -> None:
@@ -236,8 +236,8 @@ def test_a_segment_that_is_a_condition_has_definitions_of_its_own() -> None:
             "select segment_name, count(distinct definition_hash) from metrics "
             "where metric = 'mrr' group by segment_name order by 1"
         ) == [("all", 1), ("country", 1), ("early", 1)]
-        known = "select definition_hash from metrics_definitions"
-        hashes = f"select 1 from metrics where definition_hash not in ({known})"
+        defined = "select definition_hash from metrics_definitions"
+        hashes = f"select 1 from metrics where definition_hash not in ({defined})"
         assert engine.rows(hashes) == []
 
 

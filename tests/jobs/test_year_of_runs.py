@@ -73,10 +73,10 @@ def new_day(engine: Database, night: int, retention: int, chance: random.Random)
     days = [] if night % 13 == 12 else [day]  # the whole day is late
     days += [day - timedelta(1)] if night % 13 == 0 and night else []
     rows = [
-        f"('{own}', '{system}', '{country}', 'q{query}', 'i{item}', {chance.randrange(9)}e0)"
-        for own in ([*days, late] if night % 5 == 4 else days)
+        f"('{ds}', '{system}', '{country}', 'q{query}', 'i{item}', {chance.randrange(9)}e0)"
+        for ds in ([*days, late] if night % 5 == 4 else days)
         for system in ("new", "old")
-        for query in ([9] if own == late else range(4))
+        for query in ([9] if ds == late else range(4))
         for country in ("DE" if query % 2 else "FR",)
         for item in range(3)
     ]
@@ -123,15 +123,15 @@ class Year:
 
     def spec(self, team: str) -> dict[str, Any]:
         """The spec of tonight; it is in the team's file."""
-        given = spec_of(team, self.night, self.nights)
-        (self.folder / f"{team}.yml").write_text(yaml.safe_dump(given), "utf-8")
-        return given
+        fields = spec_of(team, self.night, self.nights)
+        (self.folder / f"{team}.yml").write_text(yaml.safe_dump(fields), "utf-8")
+        return fields
 
     def call(self, command: str, team: str, *options: str, expect: int = 0) -> str:
         """What a person types; what it says."""
         line = (command, f"{team}.yml", *options, "--connection", self.url)
-        done = sqlmetrics(*line, folder=self.folder, expect=expect)
-        return done.stdout + done.stderr
+        completed = sqlmetrics(*line, folder=self.folder, expect=expect)
+        return completed.stdout + completed.stderr
 
     def numbers(self, team: str, table: str = "metrics", days: int = 0) -> Numbers:
         """The rows of a team, of the last days or of all."""
@@ -142,7 +142,7 @@ class Year:
             rows = engine.rows(query) if engine.find(table) else []
         return {tuple(map(str, row)) for row in rows}
 
-    def seen(self, team: str, days: int = LOOKBACK + 1) -> None:
+    def record_published(self, team: str, days: int = LOOKBACK + 1) -> None:
         """What dashboards show now."""
         self.published |= self.numbers(team, days=days)
 
@@ -175,12 +175,12 @@ class Year:
             self.redefined(team)
         elif spec["metrics"] != before["metrics"]:
             self.other_metrics(team)
-        shown = keys_of(self.numbers(team))
+        earlier_keys = keys_of(self.numbers(team))
         self.schedulers(spec)
         run_night(self.url, spec, None)
         self.counts["runs in this process"] += 1
-        self.seen(team)
-        gone = shown - keys_of(self.numbers(team))
+        self.record_published(team)
+        gone = earlier_keys - keys_of(self.numbers(team))
         assert not gone or self.night % 17 == 16, "rows go in an outage alone"
         self.given_up_keys |= gone
         self.counts["replaced by nothing, and told"] += len(gone)
@@ -196,16 +196,16 @@ class Year:
     def redefined(self, team: str) -> None:
         """Another definition: refused, and then computed anew after what goes was agreed to."""
         assert "another definition" in self.call("run", team, "--lookback", "3", expect=2)
-        told = self.call("run", team, "--full-refresh", expect=2)
+        message = self.call("run", team, "--full-refresh", expect=2)
         self.counts["refusals"] += 2
-        days = re.search(r"--allow-loss (\d+) lets", told)
-        assert days, told
+        days = re.search(r"--allow-loss (\d+) lets", message)
+        assert days, message
         before = self.numbers(team)
         self.call("run", team, "--full-refresh", "--allow-loss", days[1], "--note", "other gain")
         keys = keys_of(before) - keys_of(self.numbers(team))
         assert len({key[1] for key in keys}) == int(days[1])
         self.give_up({row for row in before if row[:7] in keys})
-        self.seen(team, days=0)
+        self.record_published(team, days=0)
 
     def other_metrics(self, team: str) -> None:
         """Metrics came and went: the new ones are filled in, in small batches."""
@@ -213,7 +213,7 @@ class Year:
         self.call("run", team, "--backfill", "--batch-days", "10")
         assert before <= self.numbers(team), "a backfill changes no number that is there"
         self.counts["backfills"] += 1
-        self.seen(team, days=0)
+        self.record_published(team, days=0)
 
     def schedulers(self, spec: Mapping[str, Any]) -> None:
         """What goes wrong on some nights: a run is killed, or two start at once."""
@@ -222,7 +222,7 @@ class Year:
             process = self.started(spec, stop)
             process.join(300)
             self.counts["kills"] += int(process.exitcode != 0)
-            self.seen(spec["name"])
+            self.record_published(spec["name"])
         if self.night % 11 == 10:
             processes = [self.started(spec) for _ in range(2)]
             for process in processes:
@@ -232,7 +232,7 @@ class Year:
             assert ends == [0, 0] or (ends == [0, 1] and self.url.startswith("duckdb")), ends
             self.counts["nights of two schedulers"] += 1
             self.counts["of these, one refused by the file's lock"] += sum(ends)
-            self.seen(spec["name"])
+            self.record_published(spec["name"])
 
     def started(self, spec: Mapping[str, Any], stop: Any = None) -> Any:
         """A run in a process of its own."""
@@ -245,7 +245,7 @@ class Year:
         before = self.numbers(team)
         self.wrong_labels()
         run_night(self.url, spec, None)
-        self.seen(team)
+        self.record_published(team)
         self.call("restore", team, "last", "--note", "wrong labels")
         assert self.numbers(team) == before
         self.wrong_labels()
@@ -259,14 +259,14 @@ class Year:
     def retired(self, team: str) -> None:
         """The team is gone for good, and begins anew."""
         self.give_up(self.numbers(team) | self.numbers(team, "metrics_archive"))
-        told = self.call("retire", team, "--for-good", expect=2)
-        rows = re.search(r"--rows (\d+)", told)
-        assert rows, told
+        message = self.call("retire", team, "--for-good", expect=2)
+        rows = re.search(r"--rows (\d+)", message)
+        assert rows, message
         self.call("retire", team, "--for-good", "--rows", rows[1])
         assert not self.numbers(team) | self.numbers(team, "metrics_archive")
         self.counts["teams retired for good"] += 1
         self.call("run", team)
-        self.seen(team, days=0)
+        self.record_published(team, days=0)
 
     def give_up(self, rows: Numbers) -> None:
         """Somebody has agreed to lose these."""
@@ -276,20 +276,20 @@ class Year:
     def is_whole(self) -> None:
         """Each number is there, or was given up; of ads the archive has the last 30 runs."""
         for team in TEAMS:
-            there, archive = self.numbers(team), self.numbers(team, "metrics_archive")
+            stored, archive = self.numbers(team), self.numbers(team, "metrics_archive")
             published = {row for row in self.published if row[0] == team}
-            gone = published - there - archive - self.given_up
+            gone = published - stored - archive - self.given_up
             self.counts[f"published by {team}"] = len(published)
-            self.counts[f"kept by {team}"] = len(there)
+            self.counts[f"kept by {team}"] = len(stored)
             self.counts[f"archived of {team}"] = len(archive)
             assert not gone or team == "ads", f"{team} lost {len(gone)}: {sorted(gone)[:5]}"
             self.counts["older than the last 30 runs of ads"] += len(gone)
             given_up = keys_of(self.given_up) | self.given_up_keys
-            assert keys_of(published) <= keys_of(there) | given_up
+            assert keys_of(published) <= keys_of(stored) | given_up
             with connect(self.url) as engine:
-                told = effects(sm.Spec(**self.spec(team)), engine)
-            done = [effect for effect in told if effect.run.is_done]
-            kept = takewhile(lambda effect: effect.run.outcome != "retired", done)
+                changes = effects(sm.Spec(**self.spec(team)), engine)
+            finished = [effect for effect in changes if effect.run.is_done]
+            kept = takewhile(lambda effect: effect.run.outcome != "retired", finished)
             for effect in islice(kept, 30 if team == "ads" else None):
                 assert effect.is_known, f"{team}: {effect.run}: {effect}"
                 if effect.removed and effect.run.outcome == "replaced":

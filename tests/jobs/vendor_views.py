@@ -66,12 +66,12 @@ def check_format(form: Mapping[str, Any] | None) -> None:
             raise AssertionError(form)
 
 
-def fields(value: Mapping[str, Any], known: Mapping[str, type]) -> None:
+def fields(value: Mapping[str, Any], types: Mapping[str, type]) -> None:
     """A mapping has known fields alone, each of its type; all but the optional ones."""
-    assert value.keys() <= known.keys()
+    assert value.keys() <= types.keys()
     for name, item in value.items():
-        assert isinstance(item, known[name]), name
-    assert not {"source", "version", "name", "expr"} & known.keys() - value.keys()
+        assert isinstance(item, types[name]), name
+    assert not {"source", "version", "name", "expr"} & types.keys() - value.keys()
 
 
 TEXT = r"'(?:[^'\\]|\\.|'')*'"
@@ -107,11 +107,11 @@ def check_semantic_view(rows: str, text: str) -> tuple[str, Expressions]:
     assert view, text
     table = TABLE.fullmatch(view["tables"].strip())
     assert table
-    made = re.fullmatch(
+    statement = re.fullmatch(
         rf"create or replace view (\S+) copy grants\ncomment = {TEXT}\nas\n(.+)", rows, re.DOTALL
     )
-    assert made
-    assert made[1] == table["name"]
+    assert statement
+    assert statement[1] == table["name"]
     facts, dimensions, metrics = (
         expressions(view[kind], table["alias"]) for kind in ("facts", "dimensions", "metrics")
     )
@@ -120,7 +120,7 @@ def check_semantic_view(rows: str, text: str) -> tuple[str, Expressions]:
     assert len({*names}) == len(names)
     synonyms = [item["synonyms"] or "" for item in (*dimensions, *metrics)]
     assert len({*synonyms} - {""}) == len([text for text in synonyms if text])
-    columns = {column.alias_or_name for column in parse_one(made[2], read="snowflake").selects}
+    columns = {column.alias_or_name for column in parse_one(statement[2], read="snowflake").selects}
     for item in (*facts, *dimensions):
         tree = parse_one(item["sql"], read="snowflake")
         assert not tree.find(exp.AggFunc)
@@ -130,7 +130,7 @@ def check_semantic_view(rows: str, text: str) -> tuple[str, Expressions]:
             assert column.find_ancestor(exp.AggFunc)
             assert column.name in {fact["name"] for fact in facts}
     inner = ", ".join(f"{item['sql']} as {item['name']}" for item in (*dimensions, *facts))
-    query = f"select {inner} from ({made[2]}) as {table['alias']}"
+    query = f"select {inner} from ({statement[2]}) as {table['alias']}"
     return _duckdb(query), {item["name"]: _duckdb(item["sql"]) for item in metrics}
 
 
