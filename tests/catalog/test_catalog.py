@@ -113,7 +113,7 @@ def test_every_choice_is_spelled_in_a_case() -> None:
 
 def _spelled(case: Case) -> Iterator[tuple[str, str]]:
     """The choices that a case spells out, in a metric's text or for all."""
-    settings = [pair for text in case.asked for pair in parse(text).settings]
+    settings = [pair for text in case.metric_texts for pair in parse(text).settings]
     for name, value in [*settings, *case.conventions.items()]:
         for one in value if isinstance(value, list) else [value]:
             yield name, OPTIONS[name].choice(one).name if name in OPTIONS else ""

@@ -44,7 +44,7 @@ class Case:
         return self.name
 
     @property
-    def asked(self) -> tuple[str, ...]:
+    def metric_texts(self) -> tuple[str, ...]:
         """The texts of the metrics to compute."""
         return tuple(self.metrics or self.expect)
 
@@ -53,7 +53,7 @@ class Case:
         """What cases have in common that can stand in one table; empty if this one cannot."""
         columns = {name for line in _lines(self.lists) + _lines(self.labels) for name in line}
         of_its_own = (self.by, self.items, self.baseline, columns - {"query", "items"})
-        refuses = any(word in " ".join(self.asked) for word in ("{", "max_grade"))  # grades
+        refuses = any(word in " ".join(self.metric_texts) for word in ("{", "max_grade"))  # grades
         if any(of_its_own) or refuses or ABSENT in str(self.expect):
             return ""
         return f"{self.preset} {'by rank ' * self.rank}{sorted(self.conventions.items())}"
@@ -62,14 +62,14 @@ class Case:
         """The rows of the rankings, and of the labels."""
         order = "rank" if self.rank else "score"
         rankings = _rows(self.lists, order, _countdown if order == "score" else _countup)
-        return rankings, _rows(self.labels, "grade", lambda place, length: 1.0)
+        return rankings, _rows(self.labels, "grade", lambda position, length: 1.0)
 
-    def evaluated(self, tables: Tables = (), **more: Any) -> sm.Result:
+    def evaluated(self, tables: Tables = (), **options: Any) -> sm.Result:
         """The case by SQL, from Arrow tables; or others by its policies."""
         rankings, labels = tables or self.tables()
-        given = {role: role for role in ROLES if role in rankings[0] and role != "score"}
-        given |= {"group": "group"} if "group" in labels[0] else {}
-        given = {"score": "score", "item": "item", "query": "query", "by": self.by} | given
+        columns = {role: role for role in ROLES if role in rankings[0] and role != "score"}
+        columns |= {"group": "group"} if "group" in labels[0] else {}
+        columns = {"score": "score", "item": "item", "query": "query", "by": self.by} | columns
         return evaluate(
             pa.Table.from_pylist(rankings),
             pa.Table.from_pylist(labels),
@@ -77,15 +77,15 @@ class Case:
             preset=self.preset,
             items=pa.Table.from_pylist(_catalogue(self.items)) if self.items else None,
             baseline=self.baseline,
-            **({"metrics": self.asked} | given | self.conventions | more),
+            **({"metrics": self.metric_texts} | columns | self.conventions | options),
         )
 
 
 def _read(path: Path) -> Iterator[Case]:
     tables = tomllib.loads(path.read_text(encoding="utf-8"))
-    for given in tables["case"]:
-        data = tables["data"][given.pop("data")] if "data" in given else {}
-        yield Case(**(data | given))
+    for entry in tables["case"]:
+        data = tables["data"][entry.pop("data")] if "data" in entry else {}
+        yield Case(**(data | entry))
 
 
 CASES = [
@@ -149,9 +149,9 @@ def _queries(text: str) -> list[str]:
 
 def _items(text: str, default: Callable[[int, int], float]) -> Iterator[tuple[str, float]]:
     words = text.split()
-    for place, word in enumerate(words):
+    for position, word in enumerate(words):
         item, colon, number = word.rpartition(":")
-        value = _number(number) if colon else default(place, len(words))
+        value = _number(number) if colon else default(position, len(words))
         yield unquote(item if colon else word), value
 
 
@@ -160,9 +160,9 @@ def _number(text: str) -> float:
     return int(text) if text.isdecimal() and len(text) > 15 else float(text)
 
 
-def _countdown(place: int, length: int) -> float:
-    return length - place
+def _countdown(position: int, length: int) -> float:
+    return length - position
 
 
-def _countup(place: int, length: int) -> float:
-    return place + 1
+def _countup(position: int, length: int) -> float:
+    return position + 1

@@ -173,14 +173,14 @@ def pairs(compared: Compared, data: Data, texts: list[str]) -> dict[Key, Pair]:
     ours = data.ours(texts, compared.preset) if texts else {}
     theirs: dict[Key, float] = {}
     for text in texts:
-        own = tool.per_query(data.lists, data.labels, text)
-        theirs |= {(text, query): value for query, value in own.items()}
+        by_query = tool.per_query(data.lists, data.labels, text)
+        theirs |= {(text, query): value for query, value in by_query.items()}
         theirs[text, MEAN] = tool.mean(data.lists, data.labels, text)
     return {key: (ours.get(key), value) for key, value in theirs.items()}
 
 
 @cache
-def told(compared: Compared, seed: int, *, ties: bool) -> Mapping[Key, Pair]:
+def world_pairs(compared: Compared, seed: int, *, ties: bool) -> Mapping[Key, Pair]:
     """What both say of a random world, or of the toy."""
     return pairs(compared, compared.world(seed, ties=ties), compared.texts(ties=ties))
 
@@ -200,15 +200,15 @@ CASES = tomllib.loads((Path(__file__).parents[1] / "tools" / "worked.toml").read
 def stated(case: Mapping[str, Any]) -> dict[Key, Pair]:
     """Our value of all that a case states, and what it states."""
     lists = {
-        query: {item: -float(place) for place, item in enumerate(items)}
+        query: {item: -float(position) for position, item in enumerate(items)}
         for query, items in case["rankings"].items()
     }
     labels = dict(case.get("labels", {}))
     for query in case.get("grades", {}).get("queries", ()):
         labels[query] = {f"d{number}": number % 3 for number in range(1, 21)}
     values = {(text, MEAN): value for text, value in case.get("means", {}).items()}
-    for text, own in case.get("values", {}).items():
-        values |= {(text, query): value for query, value in own.items()}
+    for text, by_query in case.get("values", {}).items():
+        values |= {(text, query): value for query, value in by_query.items()}
     ours = Data(lists, labels).ours({text for text, _ in values}, case["preset"])
     return {key: (ours.get(key), value) for key, value in values.items()}
 

@@ -48,7 +48,7 @@ class Data:
         for query, scores in self.lists.items():
             if len(set(scores.values())) < len(scores):
                 order = sorted(scores, key=lambda item: (scores[item], item))
-                lists[query] = {item: float(place) for place, item in enumerate(order, 1)}
+                lists[query] = {item: float(score) for score, item in enumerate(order, 1)}
             else:
                 lists[query] = scores
         return Data(lists, self.labels)

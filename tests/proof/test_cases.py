@@ -67,24 +67,26 @@ class Together:
     cases: Sequence[Case]
 
     def __str__(self) -> str:
-        others = f" and {len(self.cases) - 1} more" if len(self.cases) > 1 else ""
-        return f"{self.cases[0]}{others}"
+        suffix = f" and {len(self.cases) - 1} more" if len(self.cases) > 1 else ""
+        return f"{self.cases[0]}{suffix}"
 
     @cached_property
     def result(self) -> sm.Result:
         """All of them by SQL."""
-        first, *others = self.cases
-        if not others:
+        first, *rest = self.cases
+        if not rest:
             return first.evaluated()
         tables: tuple[list[Row], list[Row]] = [], []
         for case in self.cases:
-            for rows, own in zip(tables, case.tables(), strict=True):
-                rows += [row | {"query": f"{case} {row['query']}"} for row in own]
-        told = {row["query"]: row["query"] for rows in tables for row in rows}
-        queries = pa.table({"query": list(told), "case": [self._case_of(one) for one in told]})
-        texts = dict.fromkeys(text for case in self.cases for text in case.asked)
-        given = {"metrics": list(texts), "queries": queries, "by": "case"}
-        return first.evaluated(tables, check=True, **given)
+            for rows, case_rows in zip(tables, case.tables(), strict=True):
+                rows += [row | {"query": f"{case} {row['query']}"} for row in case_rows]
+        query_names = {row["query"]: row["query"] for rows in tables for row in rows}
+        queries = pa.table(
+            {"query": list(query_names), "case": [self._case_of(query) for query in query_names]}
+        )
+        texts = dict.fromkeys(text for case in self.cases for text in case.metric_texts)
+        options = {"metrics": list(texts), "queries": queries, "by": "case"}
+        return first.evaluated(tables, check=True, **options)
 
     @cached_property
     def proof(self) -> Evaluation:
@@ -98,21 +100,24 @@ class Together:
         """The numbers of each case, as if it were alone."""
         if len(self.cases) == 1:
             return {str(self.cases[0]): numbers}
-        found: dict[str, dict[Any, Figure]] = {str(case): {} for case in self.cases}
+        by_case: dict[str, dict[Any, Figure]] = {str(case): {} for case in self.cases}
         for ((*run, name, value), measure), number in numbers.items():
             if name == "query":
                 case = self._case_of(value)
-                found[case][(*run, name, value.removeprefix(f"{case} ")), measure] = number
-            elif name == "case" and value in found:
-                found[value][(*run, "all", "all"), measure] = number
-        return found
+                by_case[case][(*run, name, value.removeprefix(f"{case} ")), measure] = number
+            elif name == "case" and value in by_case:
+                by_case[value][(*run, "all", "all"), measure] = number
+        return by_case
 
 
 def _of_this_run() -> list[Any]:
     """All evaluations, of those of presets a slice: `test_presets` has each of them too."""
-    there = list(_together())
-    presets = [one for one in there if one.cases[0].preset != "house"]
-    return [*(one for one in there if one not in presets), *sliced("preset", 0.4, presets)]
+    evaluations = list(_together())
+    presets = [evaluation for evaluation in evaluations if evaluation.cases[0].preset != "house"]
+    return [
+        *(evaluation for evaluation in evaluations if evaluation not in presets),
+        *sliced("preset", 0.4, presets),
+    ]
 
 
 def _together() -> Iterator[Together]:
@@ -124,7 +129,7 @@ def _together() -> Iterator[Together]:
         chosen: list[Case] = []
         for case in cases:
             chosen.append(case)
-            if len({text for one in chosen for text in one.asked}) > MOST:
+            if len({text for member in chosen for text in member.metric_texts}) > MOST:
                 yield Together(chosen)
                 chosen = []
         if chosen:
@@ -143,8 +148,14 @@ def hand(text: str) -> float | None:
     formula, equals, printed = text.partition("=")
     if formula.strip() == "undefined":
         return None
-    known = {"__builtins__": {}, "log2": math.log2, "log": math.log, "nan": math.nan, "pi": math.pi}
-    value = float(eval(formula, known))  # our own files, no builtins
+    namespace = {
+        "__builtins__": {},
+        "log2": math.log2,
+        "log": math.log,
+        "nan": math.nan,
+        "pi": math.pi,
+    }
+    value = float(eval(formula, namespace))  # our own files, no builtins
     if equals:
         digits = len(printed.strip().partition(".")[2])
         assert f"{value:.{digits}f}" == f"{float(printed):.{digits}f}", text
@@ -156,18 +167,18 @@ def hand(text: str) -> float | None:
 
 def _misses(case: Case, spec: sm.Spec, numbers: Numbers) -> Iterator[str]:
     """What differs from the hand, one line each."""
-    written = {(_written(place), measure): found for (place, measure), found in numbers.items()}
+    figures = {(_label(key), measure): figure for (key, measure), figure in numbers.items()}
     for text, expected in case.expect.items():
-        for place, wanted in _wanted(case, expected).items():
+        for label, wanted in _wanted(case, expected).items():
             value, *counts = wanted if isinstance(wanted, list) else [wanted]
-            found = written.get((place, spec.measure(text)))
-            if not _is(found, value, tuple(counts)):
-                yield f"{case}: {text} at {place}: {found}, by hand {wanted}"
+            figure = figures.get((label, spec.measure(text)))
+            if not _agrees(figure, value, tuple(counts)):
+                yield f"{case}: {text} at {label}: {figure}, by hand {wanted}"
 
 
-def _written(place: GroupKey) -> str:
-    """A place as the cases write it: `2024-05-01/new/q1`, `old/mean`, `country=de`."""
-    date, system, name, value = place
+def _label(key: GroupKey) -> str:
+    """A group as the cases write it: `2024-05-01/new/q1`, `old/mean`, `country=de`."""
+    date, system, name, value = key
     last = {"query": value, "all": "mean"}.get(name, f"{name}={value}")
     return "/".join(part for part in (date, system, last) if part)
 
@@ -179,10 +190,10 @@ def _wanted(case: Case, expected: Any) -> Mapping[str, Any]:
     return {"mean": expected} | ({"q": expected} if is_one else {})
 
 
-def _is(found: Figure | None, value: str, counts: tuple[int, ...]) -> bool:
-    if found is None or value == ABSENT:
-        return found is None and value == ABSENT
-    return same(found[0], hand(value)) and (not counts or found[1] == counts)
+def _agrees(figure: Figure | None, value: str, counts: tuple[int, ...]) -> bool:
+    if figure is None or value == ABSENT:
+        return figure is None and value == ABSENT
+    return same(figure[0], hand(value)) and (not counts or figure[1] == counts)
 
 
 # -- the tests --------------------------------------------------------------------------
@@ -198,7 +209,9 @@ def test_the_sql_the_reference_and_the_hand_agree(together: Together) -> None:
             misses = _misses(case, result.spec, apart[str(case)])
             wrong += [f"the {who}, {miss}" for miss in misses]
     assert wrong == []
-    assert [one for one in compare(result, proof) if not one.largest <= 1e-12] == []
+    assert [
+        agreement for agreement in compare(result, proof) if not agreement.largest <= 1e-12
+    ] == []
 
 
 @pytest.mark.parametrize("case", [case for case in CASES if case.refused], ids=str)
@@ -210,7 +223,9 @@ def test_the_input_is_refused(case: Case) -> None:
 @pytest.mark.parametrize("case", [case for case in CASES if case.prints], ids=str)
 def test_the_printed_result_has_the_lines(case: Case) -> None:
     lines = repr(case.evaluated()).split("\n")
-    missing = [one for one in case.prints if not any(re.search(one, line) for line in lines)]
+    missing = [
+        pattern for pattern in case.prints if not any(re.search(pattern, line) for line in lines)
+    ]
     assert missing == []
 
 

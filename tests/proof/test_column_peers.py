@@ -29,32 +29,32 @@ def world(seed: int) -> dict[str, list[dict[str, Any]]]:
     rng = random.Random(seed)
     names = [f"i{number:02d}" for number in range(30)]
 
-    def known(value: Any) -> Any:
+    def sometimes(value: Any) -> Any:
         return value if rng.random() < 0.8 else None
 
     items = [
         {
             "item_id": name,
-            "price": known(round(rng.uniform(1, 90), 2)),
-            "in_stock": known(rng.random() < 0.6),
-            "seller": known(rng.choice(("ann", "bob", "cy"))),
-            "published": known(DAY - timedelta(days=rng.randrange(400))),
+            "price": sometimes(round(rng.uniform(1, 90), 2)),
+            "in_stock": sometimes(rng.random() < 0.6),
+            "seller": sometimes(rng.choice(("ann", "bob", "cy"))),
+            "published": sometimes(DAY - timedelta(days=rng.randrange(400))),
         }
         for name in names
     ]
     rankings, labels = [], []
     for query in (f"q{number:02d}" for number in range(60)):
-        shown = rng.sample(names, rng.choice((0, 1, 2, 5, 12)))
+        retrieved = rng.sample(names, rng.choice((0, 1, 2, 5, 12)))
         rankings += [
-            {"query_id": query, "item_id": name, "score": -float(place), "day": DAY}
-            for place, name in enumerate(shown)
+            {"query_id": query, "item_id": name, "score": -float(position), "day": DAY}
+            for position, name in enumerate(retrieved)
         ]
         labels += [
             {
                 "query_id": query,
                 "item_id": name,
                 "grade": float(rng.randrange(4)),
-                "revenue": known(round(rng.uniform(0, 50), 2)),
+                "revenue": sometimes(round(rng.uniform(0, 50), 2)),
             }
             for name in rng.sample(names, rng.randrange(1, 25))
         ]
@@ -89,14 +89,14 @@ def exposure(rows: Frame, targets: Any) -> Value:
     return distance / 2 if len(rows) else None
 
 
-def worth(rows: Frame) -> Any:
+def relevant_revenue(rows: Frame) -> Any:
     """What the relevant rows are worth; 0 for others, and where it is not known."""
     return rows.revenue.fillna(0.0).where(rows.grade >= 1, 0.0)
 
 
 def dcg(rows: Frame) -> float:
     """What the rows are worth, each by the weight of its rank."""
-    return float(peer("numpy").dot(worth(rows), weights(rows)))
+    return float(peer("numpy").dot(relevant_revenue(rows), weights(rows)))
 
 
 def ratio(top: float, bottom: float) -> Value:
@@ -106,7 +106,7 @@ def ratio(top: float, bottom: float) -> Value:
 
 def best(labels: Frame) -> Frame:
     """The labels, those worth most first."""
-    ideal = labels.assign(worth=worth(labels)).sort_values("worth", ascending=False)
+    ideal = labels.assign(worth=relevant_revenue(labels)).sort_values("worth", ascending=False)
     return ideal.assign(rank=range(1, len(ideal) + 1))
 
 
@@ -135,7 +135,7 @@ def functions(catalogue: Frame) -> Mapping[str, Callable[[Frame, Frame], Value]]
         "exposure(seller)@5": lambda rows, _: exposure(rows.head(5), of_all),
         "exposure(seller, equal)@10": lambda rows, _: exposure(rows.head(10), equal),
         "recall(revenue)@5": lambda rows, labels: ratio(
-            math.fsum(worth(rows.head(5))), math.fsum(worth(labels))
+            math.fsum(relevant_revenue(rows.head(5))), math.fsum(relevant_revenue(labels))
         ),
         "ndcg(revenue)@5": lambda rows, labels: ratio(dcg(rows.head(5)), dcg(best(labels).head(5))),
         "dcg(revenue)@10": lambda rows, _: dcg(rows.head(10)),
@@ -149,11 +149,11 @@ def test_functions_of_columns_are_those_of_pandas_and_scipy() -> None:
     rankings, labels, items = (pd.DataFrame(rows) for rows in tables.values())
     items["price"] = items.price.astype(float)
     items["age"] = (pd.Timestamp(DAY) - pd.to_datetime(items.published)).dt.days
-    shown = rankings.merge(items, on="item_id").merge(
+    joined = rankings.merge(items, on="item_id").merge(
         labels, on=["query_id", "item_id"], how="left"
     )
-    shown = shown.sort_values(["query_id", "score"], ascending=[True, False])
-    shown["rank"] = shown.groupby("query_id").cumcount() + 1
+    joined = joined.sort_values(["query_id", "score"], ascending=[True, False])
+    joined["rank"] = joined.groupby("query_id").cumcount() + 1
     metrics = functions(items)
     result = sm.evaluate(*list(tables.values())[:2], [*metrics], items=tables["items"], date="day")
     values = {row["query_id"]: row for row in result.per_query().to_pylist()}
@@ -161,7 +161,7 @@ def test_functions_of_columns_are_those_of_pandas_and_scipy() -> None:
     for metric, function in metrics.items():
         column, n_values = sm.parse(metric).column, 0
         for query, row in values.items():
-            expected = function(shown[shown.query_id == query], labels[labels.query_id == query])
+            expected = function(joined[joined.query_id == query], labels[labels.query_id == query])
             assert (row[column] is None) == (expected is None), (metric, query)
             if expected is not None:
                 n_values += 1

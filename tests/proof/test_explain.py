@@ -114,11 +114,11 @@ def test_the_reference_the_sql_and_the_arithmetic_agree(text: str, preset: str) 
 def the_arithmetic_is_right(example: WorkedExample) -> list[str]:
     """The steps that do not come to what they say."""
     wrong = []
-    for name, how in example.steps:
-        arithmetic, equal, shown = how.rpartition(" = ")
-        is_sum = equal and re.fullmatch(r"[\d.e+*/() -]+", arithmetic) and shown != "undefined"
-        if is_sum and eval(arithmetic) != pytest.approx(float(shown), abs=2e-3):
-            wrong.append(f"{name}: {how}")
+    for name, step in example.steps:
+        arithmetic, equal, result = step.rpartition(" = ")
+        is_sum = equal and re.fullmatch(r"[\d.e+*/() -]+", arithmetic) and result != "undefined"
+        if is_sum and eval(arithmetic) != pytest.approx(float(result), abs=2e-3):
+            wrong.append(f"{name}: {step}")
     return wrong
 
 
@@ -133,12 +133,12 @@ def described(table: pa.Table, column_by_role: Mapping[str, str]) -> pa.Table:
 
 def assert_the_sql_is_the_compiler_s_and_runs(text: str, example: WorkedExample) -> None:
     measure = parse(text)
-    shown = sql_of(measure)
+    sql = sql_of(measure)
     tables = {"rankings": {"relation": "my_rankings"}, "labels": {"relation": "my_labels"}}
     spec = sm.Spec(**tables | needed_fields(measure), name="rankings", metrics=[text])
     pooled = measure.metric.pooled
     compiled = sm.compile(spec, per_query=not pooled)
-    assert compiled.endswith(shown.removeprefix("with") + "\n")
+    assert compiled.endswith(sql.removeprefix("with") + "\n")
     if "{" in text:  # with a gain table the example has the table's grades
         return
     graded = {item: grade for item, grade in {**LIST, **NOT_RETRIEVED}.items() if grade is not None}
@@ -156,7 +156,7 @@ def assert_the_sql_is_the_compiler_s_and_runs(text: str, example: WorkedExample)
     connection = database().cursor()
     for name, rows in held.items():
         connection.register(name, rows)
-    rows = connection.sql(shown).to_arrow_table().to_pylist()
+    rows = connection.sql(sql).to_arrow_table().to_pylist()
     for name in held:
         connection.unregister(name)
     (row,) = (row for row in rows if row["system"] != "prod")
@@ -168,7 +168,7 @@ def assert_the_sql_is_the_compiler_s_and_runs(text: str, example: WorkedExample)
 @pytest.mark.parametrize("preset", PRESETS)
 def test_what_the_inputs_decide_is_shown(preset: str) -> None:
     """Stages of the input are left out only if they do nothing but give names and types."""
-    shown = sql_of(parse("mrr"), preset)
+    sql = sql_of(parse("mrr"), preset)
     house = sql_of(parse("mrr"), "house")
     by_rank = {"rank": "rank"} if resolve(preset, {})["ties"] == "input_order" else {}
     rankings = {"relation": "my_rankings", "columns": by_rank}
@@ -176,7 +176,7 @@ def test_what_the_inputs_decide_is_shown(preset: str) -> None:
     compiled = sm.compile(sm.Spec(**spec, metrics=["mrr"], preset=preset), per_query=True)
     inputs, plain = (text.partition("\nranked as")[0] for text in (compiled, house))
     as_plain = "cast(score as double) as score" in inputs
-    assert as_plain == ("from my_rankings" not in shown)
+    assert as_plain == ("from my_rankings" not in sql)
     assert "from my_rankings" not in plain
 
 
@@ -194,26 +194,26 @@ def test_all_fits_80_columns(name: str) -> None:
     assert too_wide(explain_name(name)) == []
 
 
-def too_wide(told: str) -> list[str]:
+def too_wide(text: str) -> list[str]:
     """The lines that are longer than 80, or have spaces at their end."""
-    wide = [line for line in prose(told) if len(line) > 80]
-    return wide + [line for line in told.splitlines() if line != line.rstrip()]
+    wide = [line for line in prose(text) if len(line) > 80]
+    return wide + [line for line in text.splitlines() if line != line.rstrip()]
 
 
 @pytest.mark.parametrize(
     "metric", sliced("told", 0.4, listed(), attrgetter("name")), ids=lambda metric: metric.name
 )
 def test_a_metric_is_told_whole(metric: Metric) -> None:
-    shown = explain_name(metric.name)
-    assert too_wide(shown) == []
-    told = " ".join(shown.split())
+    page = explain_name(metric.name)
+    assert too_wide(page) == []
+    unwrapped = " ".join(page.split())
     for text in (metric.title, metric.formula, metric.range, metric.empty, metric.source):
-        assert text in told
-    assert all(alias in told for alias in metric.aliases)
+        assert text in unwrapped
+    assert all(alias in unwrapped for alias in metric.aliases)
     for name in (name for name in metric.settings if name in OPTIONS):
         for choice in OPTIONS[name].choices:
             has = metric.micro or (name, choice.name) != ("average", "micro")
-            assert (f"{choice.name} {choice.meaning}" in told) == has
+            assert (f"{choice.name} {choice.meaning}" in unwrapped) == has
 
 
 @pytest.mark.long
@@ -278,7 +278,7 @@ def test_a_name_alone_takes_a_cutoff_where_it_needs_one() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "said"),
+    ("name", "message"),
     [
         (
             "ndgc",
@@ -294,8 +294,8 @@ def test_a_name_alone_takes_a_cutoff_where_it_needs_one() -> None:
         ("", "cannot be read"),
     ],
 )
-def test_wrong_names(name: str, said: str) -> None:
-    with pytest.raises(sm.SpecError, match=re.escape(said)):
+def test_wrong_names(name: str, message: str) -> None:
+    with pytest.raises(sm.SpecError, match=re.escape(message)):
         explain_name(name)
 
 
@@ -323,22 +323,22 @@ MEANS = {
 
 @pytest.mark.long
 def test_the_toy_data_under_every_preset() -> None:
-    groups = [one for one in agreeing(parse("ndcg@3")) if isinstance(one, Agreeing)]
+    groups = [group for group in agreeing(parse("ndcg@3")) if isinstance(group, Agreeing)]
     means = {preset: group.mean for group in groups for preset in group.presets}
     assert means.keys() == PRESETS.keys()
     assert {preset: round(means[preset] or 0, 4) for preset in MEANS} == MEANS
     assert ("trec_eval", "ir_measures") in [group.presets for group in groups]
-    told = explain_name("ndcg@3", "ranx")
-    assert too_wide(told) == []
-    assert "0.3506        5" in told
-    assert "1   0.7985  1.0000  0.3869       -  0.0000       -" in told
-    assert "trec_eval, ir_measures" in told
+    text = explain_name("ndcg@3", "ranx")
+    assert too_wide(text) == []
+    assert "0.3506        5" in text
+    assert "1   0.7985  1.0000  0.3869       -  0.0000       -" in text
+    assert "trec_eval, ir_measures" in text
 
 
 @by_turns(0.8)
 def test_a_metric_that_does_not_fit_a_preset_says_why() -> None:
-    told = explain_name("ndcg(ideal=hits)@3", "comirec").split("under each preset")[1]
-    assert "house          refused: ndcg(ideal=hits)@3: ideal=hits needs gain=binary" in told
+    text = explain_name("ndcg(ideal=hits)@3", "comirec").split("under each preset")[1]
+    assert "house          refused: ndcg(ideal=hits)@3: ideal=hits needs gain=binary" in text
 
 
 def test_a_preset_is_explained() -> None:
@@ -406,9 +406,9 @@ CHANGED_BY_HAND = {
 def test_every_online_metric_has_sums_by_hand() -> None:
     assert {online(text).metric.name for text in BY_HAND} == {*ONLINE}
     for text, sums in BY_HAND.items():
-        asked = online(text)
-        name = asked.metric.name
-        parts = online_parts(name, LOG, asked.k, asked.action, asked.minutes)
+        measure = online(text)
+        name = measure.metric.name
+        parts = online_parts(name, LOG, measure.k, measure.action, measure.minutes)
         assert tuple(map(sum, zip(*parts, strict=True))) == sums
 
 
@@ -416,24 +416,29 @@ def test_every_online_metric_has_sums_by_hand() -> None:
 @pytest.mark.parametrize("text", sliced("online", 0.15, BY_HAND))
 def test_an_online_metric_is_worked_out(text: str) -> None:
     """By hand, by the reference, by `evaluate_clicks`, and by the statements of `compile`."""
-    told = sm.explain(text)
-    assert too_wide(told) == []
+    explanation = sm.explain(text)
+    assert too_wide(explanation) == []
     top, bottom = BY_HAND[text]
-    assert re.search(rf"^{re.escape(text)} +.* = {number(top / bottom)}$", told, re.M)
-    assert f"reference         {top / bottom:.12g}\nSQL on DuckDB     {top / bottom:.12g}, " in told
-    asked = online(text)
-    assert all(f in " ".join(told.split()) for f in (asked.metric.title, asked.metric.range))
-    spec = online_spec(asked, tables={name: {"relation": f"my_{name}"} for name in COLUMNS})
+    assert re.search(rf"^{re.escape(text)} +.* = {number(top / bottom)}$", explanation, re.M)
+    assert (
+        f"reference         {top / bottom:.12g}\nSQL on DuckDB     {top / bottom:.12g}, "
+        in explanation
+    )
+    measure = online(text)
+    assert all(
+        f in " ".join(explanation.split()) for f in (measure.metric.title, measure.metric.range)
+    )
+    spec = online_spec(measure, tables={name: {"relation": f"my_{name}"} for name in COLUMNS})
     *first, last = sm.compile(spec).split(";\n\n")
     last = last.strip().removesuffix(";")
-    assert last in told
+    assert last in explanation
     connection = duckdb.connect()
     for name, source in log_tables().items():
         connection.register(f"my_{name}", source["data"])
     for statement in first:
         connection.execute(statement)
     (row,) = connection.sql(last).to_arrow_table().to_pylist()
-    assert [row[f"{asked.column}_{name}"] for name in ("numerator", "denominator")] == [
+    assert [row[f"{measure.column}_{name}"] for name in ("numerator", "denominator")] == [
         pytest.approx(top, rel=1e-12),
         bottom,
     ]
@@ -443,8 +448,8 @@ def test_an_online_metric_is_worked_out(text: str) -> None:
 @pytest.mark.parametrize("changed", sliced("keys", 0.15, CHANGED_BY_HAND), ids=" ".join)
 def test_what_else_an_online_metric_depends_on_is_shown(changed: tuple[str, str]) -> None:
     text, key = changed
-    told = " ".join(sm.explain(text).split())
-    assert f"{key} {CHANGED_BY_HAND[changed]} " in f"{told} "
+    explanation = " ".join(sm.explain(text).split())
+    assert f"{key} {CHANGED_BY_HAND[changed]} " in f"{explanation} "
 
 
 def test_a_preset_changes_no_online_metric() -> None:

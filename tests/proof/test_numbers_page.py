@@ -21,16 +21,16 @@ FOLDERS = {"qrels.txt.gz": "robust03", "qrels.test": "trec_eval"}
 @by_turns(5)
 def test_every_row_of_the_page_is_what_is_computed(shared: Path) -> None:
     rows = ROW.findall(PAGE.read_text(encoding="utf-8"))
-    asked: dict[tuple[str, str], list[str]] = defaultdict(list)
+    metrics_of: dict[tuple[str, str], list[str]] = defaultdict(list)
     for run, judgments, _, _, metric, _ in rows:
-        asked[run, judgments].append(metric)
+        metrics_of[run, judgments].append(metric)
     results = {
         (run, judgments): sm.evaluate(
             *(shared / FOLDERS[judgments] / name for name in (run, judgments)),
             metrics,
             preset="trec_eval",
         )
-        for (run, judgments), metrics in asked.items()
+        for (run, judgments), metrics in metrics_of.items()
     }
     for run, judgments, _, printed, metric, number in rows:
         value = results[run, judgments][metric]

@@ -162,11 +162,11 @@ def by_pytrec_eval(data: Data, tool: ModuleType) -> Values:
     values: Values = {}
     for level, names in PYTREC_EVAL.items():
         evaluator = tool.RelevanceEvaluator(data.labels, {*names.values()}, level)
-        found = evaluator.evaluate(data.lists)
+        per_query = evaluator.evaluate(data.lists)
         for text, name in names.items():
-            own = {query: row[name] for query, row in found.items()}
-            values |= {(text, query): value for query, value in own.items()}
-            values[text, MEAN] = tool.compute_aggregated_measure(name, [*own.values()])
+            by_query = {query: row[name] for query, row in per_query.items()}
+            values |= {(text, query): value for query, value in by_query.items()}
+            values[text, MEAN] = tool.compute_aggregated_measure(name, [*by_query.values()])
     return values
 
 
@@ -202,10 +202,12 @@ GAINS = ("{0: 0, 1: 1, 2: 3, 3: 7}", "{1: 4, 2: 0, 3: 9}")
 def by_ir_measures(data: Data, texts: Iterable[str], tool: ModuleType) -> Values:
     measures = {text: tool.parse_measure(text) for text in texts}
     result = tool.calc({*measures.values()}, data.labels, data.lists)
-    own: dict[Any, dict[str, float]] = {measure: {} for measure in measures.values()}
-    for found in result.per_query:
-        own[found.measure][found.query_id] = found.value
-    values = {(t, query): value for t, m in measures.items() for query, value in own[m].items()}
+    by_measure: dict[Any, dict[str, float]] = {measure: {} for measure in measures.values()}
+    for row in result.per_query:
+        by_measure[row.measure][row.query_id] = row.value
+    values = {
+        (t, query): value for t, m in measures.items() for query, value in by_measure[m].items()
+    }
     return values | {(text, MEAN): result.aggregated[m] for text, m in measures.items()}
 
 
@@ -235,8 +237,8 @@ def test_ir_measures_gains_of_some_grades() -> None:
 def test_ir_measures_sorts_ids_upwards_for_some(data: Data) -> None:
     """RR@k and Judged@k come from providers of their own: 64-bit scores, lower id first."""
     theirs = by_ir_measures(data, IR_MEASURES_ID_ASC, peer("ir_measures"))
-    own = {"ties": "id_asc", "score_precision": "double"}
-    assert_same(data.ours(IR_MEASURES_ID_ASC, "ir_measures", **own), theirs)
+    conventions = {"ties": "id_asc", "score_precision": "double"}
+    assert_same(data.ours(IR_MEASURES_ID_ASC, "ir_measures", **conventions), theirs)
 
 
 CWL = (  # the tool looks at 1,000 ranks
@@ -252,8 +254,8 @@ def test_ir_measures_takes_some_from_cwl_eval(data: Data) -> None:
     """Of equal scores what comes first stays first there, and scores have 64 bits."""
     peer("cwl.cwl_eval")
     theirs = by_ir_measures(data, CWL, peer("ir_measures"))
-    own = {"ties": "input_order", "score_precision": "double"}
-    assert_same(data.ours(CWL, "ir_measures", **own), theirs)
+    conventions = {"ties": "input_order", "score_precision": "double"}
+    assert_same(data.ours(CWL, "ir_measures", **conventions), theirs)
 
 
 CWL_ALONE = {"ap(ap_denominator=shown)": "AP", "rbp(p=0.6)": "RBP(rel=1, p=0.6)", "mrr": "RR"}
@@ -264,12 +266,12 @@ CWL_ALONE = {"ap(ap_denominator=shown)": "AP", "rbp(p=0.6)": "RBP(rel=1, p=0.6)"
 def test_cwl_eval_divides_average_precision_by_the_relevant_items_of_the_list(data: Data) -> None:
     peer("cwl.cwl_eval")
     tool = peer("ir_measures")
-    own = {"ties": "input_order", "score_precision": "double", "depth": 1000}
-    ours = data.ours(CWL_ALONE, "ir_measures", **own)
+    conventions = {"ties": "input_order", "score_precision": "double", "depth": 1000}
+    ours = data.ours(CWL_ALONE, "ir_measures", **conventions)
     for text, name in CWL_ALONE.items():
         measure = tool.parse_measure(name)
-        found = tool.providers.registry["cwl_eval"].calc([measure], data.labels, data.lists)
-        theirs = {(text, row.query_id): row.value for row in found.per_query}
+        result = tool.providers.registry["cwl_eval"].calc([measure], data.labels, data.lists)
+        theirs = {(text, row.query_id): row.value for row in result.per_query}
         assert_same({key: ours[key] for key in ours.keys() & theirs.keys()}, theirs)
 
 
@@ -391,8 +393,8 @@ def test_ir_measures_expected_reciprocal_rank(data: Data) -> None:
     tool = peer("ir_measures")
     if not tool.gdeval.is_available():
         pytest.skip("gdeval needs perl")
-    found = by_ir_measures(data, GDEVAL.values(), tool)
-    theirs = {(ours, q): found[their, q] for ours, their in GDEVAL.items() for _, q in found}
+    numbers = by_ir_measures(data, GDEVAL.values(), tool)
+    theirs = {(ours, q): numbers[their, q] for ours, their in GDEVAL.items() for _, q in numbers}
     ours = data.ours(GDEVAL, "ir_measures", score_precision="double")
     assert_same(ours, theirs, 5e-6 + EXACT)
 
@@ -410,14 +412,14 @@ def test_ir_measures_set_f(data: Data) -> None:
         {q: s for q, s in data.lists.items() if len(s) == k and q in data.labels},
         {q: grades for q, grades in data.labels.items() if len(data.lists.get(q, ())) == k},
     )
-    both = {
+    names = {
         f"f@{k}": "SetF",
         f"f(beta=2)@{k}": "SetF(beta=4.0)",
         f"f(beta=0.5)@{k}": "SetF(beta=.25)",
     }
-    found = by_ir_measures(alike, both.values(), peer("ir_measures"))
-    theirs = {(ours, q): found[their, q] for ours, their in both.items() for _, q in found}
-    assert_same(alike.ours(both, "ir_measures"), theirs)
+    numbers = by_ir_measures(alike, names.values(), peer("ir_measures"))
+    theirs = {(ours, q): numbers[their, q] for ours, their in names.items() for _, q in numbers}
+    assert_same(alike.ours(names, "ir_measures"), theirs)
 
 
 def test_ir_measures_toy() -> None:
@@ -488,9 +490,9 @@ def test_ranx_toy() -> None:
 
 # our text (the preset says gain=linear) -> its function and arguments, and the gain of a grade
 SCIKIT_LEARN: Mapping[str, tuple[str, Mapping[str, float], Callable[[int], int]]] = {
-    text.format(k=k): (function, {"k": k} | more, gain)
+    text.format(k=k): (function, {"k": k} | arguments, gain)
     for k in (1, 3, 10, 5000)
-    for text, function, more, gain in (
+    for text, function, arguments, gain in (
         ("ndcg(ideal=shown_at_k)@{k}", "ndcg_score", {}, int),
         ("ndcg(ideal=shown_at_k, gain=exp)@{k}", "ndcg_score", {}, lambda grade: 2**grade - 1),
         ("dcg@{k}", "dcg_score", {}, int),
@@ -504,7 +506,7 @@ def by_scikit_learn(data: Data, tool: ModuleType) -> Values:
     """Every list is a row of its own: scikit-learn knows only the items shown."""
     values: Values = {}
     for text, (function, arguments, gain) in SCIKIT_LEARN.items():
-        own = {
+        by_query = {
             query: getattr(tool, function)(
                 [[gain(data.labels[query].get(item, 0)) for item in scores]],
                 [[*scores.values()]],
@@ -513,8 +515,8 @@ def by_scikit_learn(data: Data, tool: ModuleType) -> Values:
             )
             for query, scores in data.lists.items()
         }
-        values |= {(text, query): value for query, value in own.items()}
-        values[text, MEAN] = math.fsum(own.values()) / len(own)
+        values |= {(text, query): value for query, value in by_query.items()}
+        values[text, MEAN] = math.fsum(by_query.values()) / len(by_query)
     return values
 
 
@@ -522,8 +524,8 @@ def by_scikit_learn(data: Data, tool: ModuleType) -> Values:
 def test_scikit_learn(data: Data) -> None:
     """Without ties, and without lists of one item, which scikit-learn refuses."""
     lists = data.untied().lists.items()
-    shown = {q: scores for q, scores in lists if q in data.labels and len(scores) > 1}
-    data = Data(shown, data.labels)
+    ranked = {q: scores for q, scores in lists if q in data.labels and len(scores) > 1}
+    data = Data(ranked, data.labels)
     theirs = by_scikit_learn(data, peer("sklearn.metrics"))
     assert_same(data.ours(SCIKIT_LEARN, "trec_eval", missing="drop"), theirs)
 
@@ -535,15 +537,15 @@ AUC = [f"auc(max_fpr={most})" for most in MAX_FPR]
 def by_scikit_learn_auc(data: Data, tool: ModuleType) -> Values:
     """AUC of what is scored and labelled: of each list, and of all together."""
     values: Values = {}
-    whole: list[tuple[bool, float]] = []
+    pooled: list[tuple[bool, float]] = []
     for query, scores in data.lists.items():
         labels = data.labels.get(query, {})
         rows = [(labels[item] >= 1, score) for item, score in scores.items() if item in labels]
-        whole += rows
+        pooled += rows
         if len({relevant for relevant, _ in rows}) == 2:
             values["gauc", query] = tool.roc_auc_score(*zip(*rows, strict=True))
     values["gauc", MEAN] = math.fsum(values.values()) / len(values)
-    truth, scored = zip(*whole, strict=True)
+    truth, scored = zip(*pooled, strict=True)
     return values | {
         (text, MEAN): tool.roc_auc_score(truth, scored, max_fpr=most)
         for text, most in zip(AUC, MAX_FPR, strict=True)
@@ -583,8 +585,8 @@ def beside(data: Data, seed: int) -> Lists:
             : rng.randint(1, len(scores))
         ]
         order = [f"new {item}" if rng.random() < 0.3 else item for item in order]
-        near = {item: place + rng.gauss(0, 4) for place, item in enumerate(order)}
-        other[query] = {item: -place for item, place in near.items()}
+        near = {item: position + rng.gauss(0, 4) for position, item in enumerate(order)}
+        other[query] = {item: -position for item, position in near.items()}
     return other
 
 

@@ -34,9 +34,9 @@ from live_tools import (
     pairs,
     ranx_number,
     stated,
-    told,
     tool,
     world,
+    world_pairs,
 )
 from marked import by_turns
 from peer_data import MEAN, TOY, Data, _table
@@ -49,7 +49,7 @@ from sqlmetrics.catalog.presets import PRESETS
 pytestmark = pytest.mark.filterwarnings("ignore")  # the tools' own
 
 
-def parameters(*others: Any, only: Callable[[Compared], bool] = bool) -> list[Any]:
+def parameters(*worlds: Any, only: Callable[[Compared], bool] = bool) -> list[Any]:
     """Every live preset with every one of the others."""
     return [
         pytest.param(
@@ -59,38 +59,38 @@ def parameters(*others: Any, only: Callable[[Compared], bool] = bool) -> list[An
             id="-".join(map(str, (compared, *other))),
         )
         for compared in filter(only, LIVE)
-        for other in ([(other,) for other in _some(str(compared), others)] or [()])
+        for other in ([(other,) for other in _some(str(compared), worlds)] or [()])
     ]
 
 
-def _some(preset: str, others: Sequence[Any]) -> list[Any]:
+def _some(preset: str, worlds: Sequence[Any]) -> list[Any]:
     """The toy, and a slice of the random worlds; all of them in a run that must have the tools."""
-    toy, seeds = others[:1], others[1:]
+    toy, seeds = worlds[:1], worlds[1:]
     return [*toy, *(seeds if REQUIRED else kept(f"live {preset}", seeds, 0.3))]
 
 
 # --- Live -----------------------------------------------------------------------------------------
 
 
-def wrong(found: Mapping[Key, Pair], tolerance: float) -> dict[Key, Pair]:
+def wrong(values: Mapping[Key, Pair], tolerance: float) -> dict[Key, Pair]:
     """The pairs that are further apart."""
-    return {key: pair for key, pair in found.items() if not apart(*pair) <= tolerance}
+    return {key: pair for key, pair in values.items() if not apart(*pair) <= tolerance}
 
 
 @pytest.mark.parametrize(("compared", "seed"), parameters(0, *SEEDS))
 def test_live(compared: Compared, seed: int) -> None:
-    found = told(compared, seed, ties=False)
-    assert found
-    assert not wrong(found, compared.tolerance)
+    values = world_pairs(compared, seed, ties=False)
+    assert values
+    assert not wrong(values, compared.tolerance)
 
 
 @pytest.mark.parametrize(
     ("compared", "seed"), parameters(0, *SEEDS, only=lambda compared: compared.tied != NONE)
 )
 def test_live_with_ties(compared: Compared, seed: int) -> None:
-    found = told(compared, seed, ties=True)
-    assert found
-    assert not wrong(found, compared.tolerance)
+    values = world_pairs(compared, seed, ties=True)
+    assert values
+    assert not wrong(values, compared.tolerance)
 
 
 @pytest.mark.parametrize("preset", ["trec_eval_9", "ir_measures", "torchmetrics"])
@@ -119,16 +119,16 @@ TOY_NDCG = {
 }
 
 
-TOLD = [BY_PRESET[preset] for preset in TOY_NDCG]
+COMPARED = [BY_PRESET[preset] for preset in TOY_NDCG]
 
 
-@pytest.mark.parametrize("compared", parameters(only=lambda one: one in TOLD))
+@pytest.mark.parametrize("compared", parameters(only=lambda compared: compared in COMPARED))
 def test_one_name_many_numbers(compared: Compared) -> None:
     """The tools' own numbers: should one change, its preset and its page must too."""
     tool = compared.adapter
-    found = tool.per_query(TOY.lists, TOY.labels, "ndcg@3")
+    per_query = tool.per_query(TOY.lists, TOY.labels, "ndcg@3")
     mean = tool.mean(TOY.lists, TOY.labels, "ndcg@3")
-    numbers = [*(found[query] for query in ("q1", "q2", "q3")), mean]
+    numbers = [*(per_query[query] for query in ("q1", "q2", "q3")), mean]
     assert numbers == pytest.approx(TOY_NDCG[compared.preset], abs=5.1e-5)
 
 
@@ -154,8 +154,11 @@ def test_a_difference_is_told_beneath_the_metric_and_on_no_other() -> None:
     tables = (_table(TOY.lists, "score"), _table(TOY.labels, "grade"))
     for name, preset in PRESETS.items():
         for difference in preset.differences:
-            metrics = [one for one in difference.metrics if not catalog()[one].needs]
-            texts = [one if catalog()[one].cutoff != "required" else f"{one}@3" for one in metrics]
+            metrics = [metric for metric in difference.metrics if not catalog()[metric].needs]
+            texts = [
+                metric if catalog()[metric].cutoff != "required" else f"{metric}@3"
+                for metric in metrics
+            ]
             if not texts:
                 continue
             result = sm.evaluate(*tables, [*texts, "mrr"], preset=name)
@@ -172,11 +175,11 @@ def test_a_difference_is_told_beneath_the_metric_and_on_no_other() -> None:
 def test_xgboost_looks_at_32_rows_where_no_cutoff_is_given(preset: str) -> None:
     data = Data({"q": {f"i{row}": -float(row) for row in range(40)}}, {"q": {"i0": 1, "i35": 1}})
     adapter = tool(preset)
-    for name, whole in (("ndcg", 0.7308461430643313), ("ap", 0.5277777777777778)):
+    for name, expected in (("ndcg", 0.7308461430643313), ("ap", 0.5277777777777778)):
         first = adapter.mean(data.lists, data.labels, name)
         ours = data.ours([name, f"{name}@32"], preset)
         assert first == pytest.approx(ours[f"{name}@32", MEAN], abs=DOUBLE)
-        assert ours[name, MEAN] == pytest.approx(whole, abs=DOUBLE)
+        assert ours[name, MEAN] == pytest.approx(expected, abs=DOUBLE)
 
 
 @pytest.mark.long
@@ -221,8 +224,8 @@ def test_sklearn_leaks_to_items_that_are_not_shown() -> None:
 def test_torchmetrics_drops_scores_of_0_and_below() -> None:
     """Logits must be made positive: what is 0 or less is not retrieved, for some of the metrics."""
     lists, labels = {"q": {"a": -1.0, "b": -2.0, "c": -3.0}}, {"q": {"a": 1, "c": 1}}
-    found = {name: tool("torchmetrics").mean(lists, labels, f"{name}@3") for name in TORCH}
-    assert found == pytest.approx(TORCH, abs=5e-5)
+    means = {name: tool("torchmetrics").mean(lists, labels, f"{name}@3") for name in TORCH}
+    assert means == pytest.approx(TORCH, abs=5e-5)
 
 
 TORCH = {"ap": 0, "recall": 0, "precision": 0, "mrr": 0, "hit": 1, "ndcg": 0.9197}
@@ -232,10 +235,10 @@ def test_recommenders_r_precision_skips_users() -> None:
     """A user whose hits are all below rank R is left out of the mean: 1.0 here, not .5."""
     pandas, tools = peer("pandas"), peer("recommenders.evaluation.python_evaluation")
     true = [("u", "a", 1), ("u", "b", 1), ("v", "c", 1), ("v", "d", 1)]
-    shown = [("u", "a", 3), ("u", "b", 2), ("v", "x", 3), ("v", "y", 2), ("v", "c", 1)]
+    predicted = [("u", "a", 3), ("u", "b", 2), ("v", "x", 3), ("v", "y", 2), ("v", "c", 1)]
     tables = (
         pandas.DataFrame(rows, columns=["userID", "itemID", name])
-        for rows, name in ((true, "rating"), (shown, "prediction"))
+        for rows, name in ((true, "rating"), (predicted, "prediction"))
     )
     assert tools.r_precision_at_k(*tables, k=3) == 1
 
@@ -249,36 +252,36 @@ def test_mind_reads_ties_backwards() -> None:
 def test_rectools_counts_an_item_twice() -> None:
     """A label that is there twice makes NDCG larger than 1; sqlmetrics refuses such labels."""
     pandas, metrics = peer("pandas"), peer("rectools.metrics")
-    shown = [("u", "a", 1), ("u", "b", 2), ("u", "z", 3)]
+    ranked = [("u", "a", 1), ("u", "b", 2), ("u", "z", 3)]
     true = [("u", "a"), ("u", "a"), ("u", "b"), ("u", "c")]
-    found = metrics.NDCG(k=3).calc(
-        pandas.DataFrame(shown, columns=["user_id", "item_id", "rank"]),
+    value = metrics.NDCG(k=3).calc(
+        pandas.DataFrame(ranked, columns=["user_id", "item_id", "rank"]),
         pandas.DataFrame(true, columns=["user_id", "item_id"]),
     )
-    assert found == pytest.approx(1.2346, abs=5e-5)
+    assert value == pytest.approx(1.2346, abs=5e-5)
 
 
 def test_recbole_does_not_know_the_order_of_ties() -> None:
     """torch.topk promises none: f of q2 was second at k = 3 and third at k = 10."""
     values = [tool("recbole").per_query(TOY.lists, TOY.labels, f"mrr@{k}") for k in (3, 10)]
-    for found in values:
-        assert any(found["q2"] == pytest.approx(1 / rank) for rank in (1, 2, 3))
+    for per_query in values:
+        assert any(per_query["q2"] == pytest.approx(1 / rank) for rank in (1, 2, 3))
 
 
 def test_lenskit_counts_lists_alone() -> None:
     """A query without a list does not lower its mean; one without anything relevant does."""
-    one, both = {"q": {"a": 1.0}}, {"q": {"a": 1}, "p": {"a": 1}}
-    assert tool("lenskit").mean(one, both, "ndcg@3") == 1
-    assert tool("lenskit").mean(one | {"r": {"a": 1.0}}, both, "ndcg@3") == 0.5
+    lists, labels = {"q": {"a": 1.0}}, {"q": {"a": 1}, "p": {"a": 1}}
+    assert tool("lenskit").mean(lists, labels, "ndcg@3") == 1
+    assert tool("lenskit").mean(lists | {"r": {"a": 1.0}}, labels, "ndcg@3") == 0.5
     with pytest.raises(ZeroDivisionError):
-        tool("lenskit").mean(one, {"p": {"a": 1}}, "ap@3")
+        tool("lenskit").mean(lists, {"p": {"a": 1}}, "ap@3")
 
 
 def test_evidently_gives_equal_scores_the_same_rank() -> None:
     """It floors the average rank, so that two items can be first: precision and NDCG are then 2."""
     lists, labels = {"q": {"a": 3.0, "b": 3.0, "c": 1.0}}, {"q": {"a": 1, "b": 1}}
-    found = {name: tool("evidently").mean(lists, labels, f"{name}@1") for name in EVIDENTLY}
-    assert found == EVIDENTLY
+    means = {name: tool("evidently").mean(lists, labels, f"{name}@1") for name in EVIDENTLY}
+    assert means == EVIDENTLY
 
 
 EVIDENTLY = {"precision": 2, "recall": 1, "ndcg": 2, "mrr": 1, "ap": 1}
@@ -286,9 +289,9 @@ EVIDENTLY = {"precision": 2, "recall": 1, "ndcg": 2, "mrr": 1, "ap": 1}
 
 def test_evidently_counts_the_last_item_again() -> None:
     """MAP of a list that is shorter than k, if its last item is relevant: 1 for y at rank 2."""
-    lists = {"q": {"x": 3.0, "y": 2.0}, "other": {item: 9.0 - place for place, item in OTHER}}
-    found = tool("evidently").mean(lists, {"q": {"y": 1}, "other": {"a": 1}}, "ap@3")
-    assert found == (1 + 1) / 2  # and not (1 / 2 + 1) / 2
+    lists = {"q": {"x": 3.0, "y": 2.0}, "other": {item: 9.0 - position for position, item in OTHER}}
+    mean = tool("evidently").mean(lists, {"q": {"y": 1}, "other": {"a": 1}}, "ap@3")
+    assert mean == (1 + 1) / 2  # and not (1 / 2 + 1) / 2
     with pytest.raises(KeyError):
         tool("evidently").mean({"q": lists["q"]}, {"q": {"y": 1}}, "ndcg@3")
 
@@ -298,8 +301,8 @@ OTHER = tuple(enumerate("abcdef"))
 
 def test_evidently_on_the_toy() -> None:
     """Three users are counted: those with a list that has something relevant in it."""
-    found = [tool("evidently").mean(TOY.lists, TOY.labels, f"ndcg@{k}") for k in (1, 3)]
-    assert found == pytest.approx([0.3333, 0.6656], abs=5e-5)
+    means = [tool("evidently").mean(TOY.lists, TOY.labels, f"ndcg@{k}") for k in (1, 3)]
+    assert means == pytest.approx([0.3333, 0.6656], abs=5e-5)
 
 
 def test_sasrec_ranks_are_those_of_an_unstable_sort() -> None:
@@ -316,10 +319,10 @@ def test_beir_drops_an_item_that_is_its_query() -> None:
     """A list of which nothing is left counts 0; the label of such an item is still to be found."""
     lists = {"q": {"q": 3.0, "a": 2.0, "b": 1.0}, "a": {"a": 1.0}, "c": {"q": 2.0, "d": 1.0}}
     labels = {"q": {"q": 1, "b": 2}, "a": {"b": 1}, "c": {"d": 1}}
-    found = pairs(BY_PRESET["beir"], Data(lists, labels), ["ndcg@3", "recall@1", "ap@3"])
-    assert found["recall@1", "q"][1] == 0
-    assert found["recall@1", MEAN][1] == 0
-    assert not wrong(found, DECIMALS5)
+    values = pairs(BY_PRESET["beir"], Data(lists, labels), ["ndcg@3", "recall@1", "ap@3"])
+    assert values["recall@1", "q"][1] == 0
+    assert values["recall@1", MEAN][1] == 0
+    assert not wrong(values, DECIMALS5)
 
 
 def test_phoenix_has_no_ndcg_of_a_list_that_is_evaluated_in_part() -> None:
@@ -327,19 +330,19 @@ def test_phoenix_has_no_ndcg_of_a_list_that_is_evaluated_in_part() -> None:
     data = world(3, ties=True, lengths=(1, 4), queries=30)
     theirs = tool("phoenix").per_query(data.lists, data.labels, "ndcg@3")
     ours = data.ours(["ndcg@3"], "phoenix")
-    known = {query: value for (_, query), value in ours.items() if value is not None}
+    defined = {query: value for (_, query), value in ours.items() if value is not None}
     assert 0 < len(theirs) < len(data.lists)
     mean = tool("phoenix").mean(data.lists, data.labels, "ndcg@3")
-    assert known == pytest.approx({**theirs, MEAN: mean}, abs=DOUBLE)
+    assert defined == pytest.approx({**theirs, MEAN: mean}, abs=DOUBLE)
 
 
 def test_phoenix_looks_at_documents_below_the_cutoff() -> None:
     """Precision is NaN for what nobody evaluated there; RR is not, below the first hit."""
     lists, labels = {"q": {"a": 3.0, "b": 2.0}}, {"q": {"a": 1}}
-    asked = ("precision@1", "mrr", "ndcg@1")
-    assert [tool("phoenix").per_query(lists, labels, text) for text in asked] == [{}, {"q": 1}, {}]
-    ours = Data(lists, labels).ours(asked, "phoenix")
-    assert [ours.get((text, "q")) for text in asked] == [1, None, None]
+    texts = ("precision@1", "mrr", "ndcg@1")
+    assert [tool("phoenix").per_query(lists, labels, text) for text in texts] == [{}, {"q": 1}, {}]
+    ours = Data(lists, labels).ours(texts, "phoenix")
+    assert [ours.get((text, "q")) for text in texts] == [1, None, None]
 
 
 @pytest.mark.parametrize("policy", ["count", "best_score"])
@@ -350,8 +353,8 @@ def test_llamaindex_counts_repeated_ids(policy: str) -> None:
     texts = {"count": ("ndcg", "ap"), "best_score": ("precision@99", "recall@99")}[policy]
     for ids in REPEATED:
         ours = repeated(ids, texts, preset="llamaindex", duplicate_rankings=policy)
-        given = {"expected_ids": ["a", "b"], "retrieved_ids": ids}
-        theirs = [getattr(tool, name)().compute(**given).score for name in names]
+        arguments = {"expected_ids": ["a", "b"], "retrieved_ids": ids}
+        theirs = [getattr(tool, name)().compute(**arguments).score for name in names]
         assert ours == pytest.approx(theirs, abs=DOUBLE)
     assert tool.AveragePrecision().compute(expected_ids=["a"], retrieved_ids=["a", "a"]).score == 2
 
@@ -372,11 +375,12 @@ REPEATED = [_DRAWN.choices("abcxyz", k=_DRAWN.randint(1, 8)) for _ in range(6)]
 """Lists that hold ids several times."""
 
 
-def repeated(ids: list[str], texts: tuple[str, ...], **given: Any) -> list[float]:
+def repeated(ids: list[str], texts: tuple[str, ...], **options: Any) -> list[float]:
     """Our values of a list of ids of which a and b are relevant."""
     rows = [
-        {"query_id": "q", "item_id": item, "score": float(-place)} for place, item in enumerate(ids)
+        {"query_id": "q", "item_id": item, "score": float(-position)}
+        for position, item in enumerate(ids)
     ]
     labels = [{"query_id": "q", "item_id": item, "grade": 1} for item in "ab"]
-    result = sm.evaluate(pa.Table.from_pylist(rows), pa.Table.from_pylist(labels), texts, **given)
+    result = sm.evaluate(pa.Table.from_pylist(rows), pa.Table.from_pylist(labels), texts, **options)
     return [result[text] for text in texts]

@@ -24,7 +24,7 @@ from live_tools import (
     apart,
     marks,
     stated,
-    told,
+    world_pairs,
 )
 from marked import by_turns, sliced
 from slices import kept
@@ -51,7 +51,7 @@ def live(preset: str) -> list[Row]:
     """What a tool says, compared."""
     ours = [compared for compared in LIVE if compared.preset == preset]
     samples = [
-        told(compared, seed, ties=ties)
+        world_pairs(compared, seed, ties=ties)
         for compared in ours
         for ties in ((False, True) if compared.tied != NONE else (False,))
         for seed in (0, *SEEDS)
@@ -70,23 +70,23 @@ def elsewhere(preset: str) -> list[Row]:
     return [[preset, f"`tests/{ELSEWHERE[preset]}`", "see its page", "-", "-", "-"]]
 
 
-def rows(preset: str, what: str, samples: Iterable[Mapping[Key, Pair]]) -> Iterator[Row]:
+def rows(preset: str, kind: str, samples: Iterable[Mapping[Key, Pair]]) -> Iterator[Row]:
     """One row per metric: its cutoffs, how many values, and how far the furthest two are apart."""
     cutoffs: dict[str, dict[str, None]] = {}
     differences: dict[str, list[float]] = {}
-    for (text, _), pair in (one for found in samples for one in found.items()):
+    for (text, _), pair in (item for sample in samples for item in sample.items()):
         name, _, k = text.partition("@")
         cutoffs.setdefault(name, {})[k] = None
         differences.setdefault(name, []).append(apart(*pair))
-    for name, found in differences.items():
-        largest = max(found)
+    for name, distances in differences.items():
+        largest = max(distances)
         ranks = sorted(cutoffs[name], key=lambda k: int(k or 0))
         yield [
             preset,
-            what,
+            kind,
             name,
             ", ".join(k or "none" for k in ranks),
-            str(len(found)),
+            str(len(distances)),
             f"{largest:.0e}" if largest else "0",
         ]
 
@@ -95,36 +95,36 @@ def on_the_page() -> list[Row]:
     """The rows of the page."""
     table = PAGE.read_text(encoding="utf-8").split(BORDERS[0])[1].split(BORDERS[1])[0]
     cells = [line.strip("| ").split(" | ") for line in table.splitlines()[2:]]
-    return [[re.sub(r"\[(.*)\]\(.*\)", r"\1", first), *others] for first, *others in cells]
+    return [[re.sub(r"\[(.*)\]\(.*\)", r"\1", first), *rest] for first, *rest in cells]
 
 
 def write(table: list[Row]) -> None:
     """The page with these rows."""
     before, rest = PAGE.read_text(encoding="utf-8").split(BORDERS[0])
     after = rest.split(BORDERS[1])[1]
-    linked = ([f"[{preset}]({preset}.md)", *others] for preset, *others in table)
+    linked = ([f"[{preset}]({preset}.md)", *cells] for preset, *cells in table)
     lines = [f"| {' | '.join(cells)} |\n" for cells in (HEAD, ["---"] * len(HEAD), *linked)]
     PAGE.write_text(before + BORDERS[0] + "".join(lines) + BORDERS[1] + after, encoding="utf-8")
 
 
-def check(fresh: list[Row], preset: str, *, asked: bool) -> None:
+def check(fresh: list[Row], preset: str, *, is_live: bool) -> None:
     """The page has these rows, but for versions and last bits; or it is given them.
 
     Args:
         fresh: The rows of this run.
         preset: Whose rows they are.
-        asked: Whether the tool itself was asked.
+        is_live: Whether the tool itself computed the values.
     """
 
     def of_this(row: Row) -> bool:
-        return row[0] == preset and asked == (row[1] != WORKED)
+        return row[0] == preset and is_live == (row[1] != WORKED)
 
     if os.environ.get("UPDATE_GOLDEN") == "1" and "PYTEST_XDIST_WORKER" not in os.environ:
         table = [row for row in on_the_page() if not of_this(row)] + fresh
         order = list(PRESETS)
         write(sorted(table, key=lambda row: (order.index(row[0]), row[1] == WORKED)))
-    written = [row for row in on_the_page() if of_this(row)]
-    assert [row[2:5] for row in written] == [row[2:5] for row in fresh]
+    current = [row for row in on_the_page() if of_this(row)]
+    assert [row[2:5] for row in current] == [row[2:5] for row in fresh]
 
 
 @pytest.mark.parametrize(
@@ -135,23 +135,23 @@ def check(fresh: list[Row], preset: str, *, asked: bool) -> None:
     ],
 )
 def test_the_page_has_what_was_compared_live(preset: str) -> None:
-    check(live(preset), preset, asked=True)
+    check(live(preset), preset, is_live=True)
 
 
 @by_turns(2.1)
 @pytest.mark.parametrize("preset", sliced("page", 0.3, sorted({case["preset"] for case in CASES})))
 def test_the_page_has_what_was_compared_with_worked_values(preset: str) -> None:
-    check(worked(preset), preset, asked=False)
+    check(worked(preset), preset, is_live=False)
 
 
 @pytest.mark.parametrize("preset", ELSEWHERE)
 def test_the_page_says_where_else(preset: str) -> None:
-    check(elsewhere(preset), preset, asked=True)
+    check(elsewhere(preset), preset, is_live=True)
 
 
 def test_the_page_has_every_preset_and_every_metric_of_its_tool() -> None:
-    written = {preset: "" for preset, *_ in on_the_page()}
-    assert list(written) == list(PRESETS)
+    names_of_page = {preset: "" for preset, *_ in on_the_page()}
+    assert list(names_of_page) == list(PRESETS)
     names = {(row[0], row[2]) for row in on_the_page()}
     for compared in LIVE:
         texts = compared.texts(ties=False)
@@ -164,4 +164,6 @@ def test_no_difference_on_the_page_is_large() -> None:
         for row in on_the_page()
         if row[1] != WORKED and row[5] != "-"
     }
-    assert [key for key, found in largest.items() if found > BY_PRESET[key[0]].tolerance] == []
+    assert [
+        key for key, difference in largest.items() if difference > BY_PRESET[key[0]].tolerance
+    ] == []

@@ -51,7 +51,9 @@ def test_the_sql_is_the_reference(database: duckdb.DuckDBPyConnection, world: Wo
     result = world.evaluated(database)
     proof = proof_of(result, database)
     assert differences(by_sql(result), by_reference(result, proof)) == []
-    assert [one for one in compare(result, proof) if not one.largest <= ALMOST] == []
+    assert [
+        agreement for agreement in compare(result, proof) if not agreement.largest <= ALMOST
+    ] == []
     values_are_in_the_range_that_the_header_says(result, world)
     rows = result.to_dicts()
     a_mean_is_its_numerator_over_its_denominator(result, rows)
@@ -83,11 +85,11 @@ def _in_range(measure: Measure, row: Row, world: World, spec: Spec) -> bool:
         return world.options.get("duplicate_rankings") == "count" or (is_above and is_below)
     rel = measure.setting("rel") or 1
     relevant = world.relevant(row["query_id"], row.get("metric_date"), rel)
-    told = measure.metric.range
-    whole = told in WHOLE and spec.settings(measure)["ties"] != "average"
+    range_text = measure.metric.range
+    is_whole = range_text in WHOLE and spec.settings(measure)["ties"] != "average"
     if world.options.get("duplicate_rankings") == "count":  # that is the point of it
-        return value >= 0 or told == "any number"
-    return RANGES[told](value, relevant) and (not whole or value == int(value))
+        return value >= 0 or range_text == "any number"
+    return RANGES[range_text](value, relevant) and (not is_whole or value == int(value))
 
 
 def a_mean_is_its_numerator_over_its_denominator(result: sm.Result, rows: list[Row]) -> None:
@@ -117,7 +119,7 @@ def test_the_order_of_the_rows_does_not_matter(
         rankings=shuffle(world.rankings, len(world.rankings)),
         labels=shuffle(world.labels, len(world.labels)),
     )
-    results = [by_sql(one.evaluated(database)) for one in (world, other)]
+    results = [by_sql(variant.evaluated(database)) for variant in (world, other)]
     assert differences(*results) == []
 
 
@@ -127,10 +129,10 @@ def test_the_order_of_the_rows_does_not_matter(
 def test_with_one_relevant_item_hit_rate_is_recall(
     database: duckdb.DuckDBPyConnection, world: World, k: int, rel: float
 ) -> None:
-    asked = [f"hit(rel={rel})@{k}", f"recall(rel={rel}, recall_denominator=r)@{k}"]
-    given = {**world.options, "average_over": "labels"}
-    result = replace(world, metrics=asked, options=given).evaluated(database)
-    hit, recall = (result.spec.measure(text).column for text in asked)
+    metrics = [f"hit(rel={rel})@{k}", f"recall(rel={rel}, recall_denominator=r)@{k}"]
+    options = {**world.options, "average_over": "labels"}
+    result = replace(world, metrics=metrics, options=options).evaluated(database)
+    hit, recall = (result.spec.measure(text).column for text in metrics)
     for row in result.per_query().to_pylist():
         if world.relevant(row["query_id"], row.get("metric_date"), rel) == 1:
             assert same(row[hit], row[recall]), row

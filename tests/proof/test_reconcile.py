@@ -44,7 +44,7 @@ pytestmark = by_turns(0.2)
 CASES = Path(__file__).parents[1] / "cases" / "presets.toml"
 DATA = tomllib.loads(CASES.read_text(encoding="utf-8"))["data"]
 
-SEEN = {
+PRINTED = {
     "toy": [
         ("trec_eval", ".3244"), ("ir_measures", ".3244"), ("trec_eval_9", ".4055"),
         ("ranx", ".3506"), ("torchmetrics", ".4152"), ("evidently", ".6656"),
@@ -89,9 +89,9 @@ def world(seed: int) -> tuple[pa.Table, pa.Table]:
     return pa.Table.from_pylist(runs), pa.Table.from_pylist(truth)
 
 
-def reconcile(*asked: Any, **given: Any) -> Reconciliation:
+def reconcile(*arguments: Any, **options: Any) -> Reconciliation:
     """`sm.reconcile` in the database of this process."""
-    return sm.reconcile(*asked, **({"connection": database()} | given))
+    return sm.reconcile(*arguments, **({"connection": database()} | options))
 
 
 Counted = tuple[Tally, dict[Point, int]]
@@ -111,11 +111,15 @@ def matched(rows: Counted, number: str) -> Reconciliation:
     return MeanMatch(*rows, 2, result.read(number)).reconciled()
 
 
-def evaluated(tables: tuple[pa.Table, pa.Table], one: Candidate, **given: Any) -> Any:
+def evaluated(tables: tuple[pa.Table, pa.Table], candidate: Candidate, **options: Any) -> Any:
     """What a candidate gives, by `evaluate`."""
-    conventions: dict[str, Any] = {**one.conventions, **given}
-    given = {"cell": f"candidate {one.words}", "preset": one.presets[0], **conventions}
-    return evaluate(*tables, one.metric, **given)[one.metric]
+    conventions: dict[str, Any] = {**candidate.conventions, **options}
+    options = {
+        "cell": f"candidate {candidate.words}",
+        "preset": candidate.presets[0],
+        **conventions,
+    }
+    return evaluate(*tables, candidate.metric, **options)[candidate.metric]
 
 
 def way_to(point: Point, rows: Counted) -> tuple[str, str, dict[str, Any]]:
@@ -124,11 +128,11 @@ def way_to(point: Point, rows: Counted) -> tuple[str, str, dict[str, Any]]:
     ways = {name: tally.space.departures(point, name) for name in tally.space.presets}
     preset = min(ways, key=lambda name: len(ways[name]))
     assert len(ways[preset]) == points[point]
-    given: dict[str, Any] = dict(ways[preset])
+    departures: dict[str, Any] = dict(ways[preset])
     measure = tally.space.measure
-    if "rel" in given:
-        measure = measure.having("rel", given.pop("rel"))
-    return str(measure), preset, given
+    if "rel" in departures:
+        measure = measure.having("rel", departures.pop("rel"))
+    return str(measure), preset, departures
 
 
 # -- a number ----------------------------------------------------------------------------
@@ -136,28 +140,29 @@ def way_to(point: Point, rows: Counted) -> tuple[str, str, dict[str, Any]]:
 
 @by_turns(2)
 @pytest.mark.parametrize(
-    ("data", "preset", "printed"), [(data, *pair) for data, seen in SEEN.items() for pair in seen]
+    ("data", "preset", "printed"),
+    [(data, *pair) for data, pairs in PRINTED.items() for pair in pairs],
 )
 def test_a_tool_s_own_number_names_the_tool_first(data: str, preset: str, printed: str) -> None:
     if data == "toy":
-        found = matched(counted(None, "ndcg@3"), printed)
+        reconciled = matched(counted(None, "ndcg@3"), printed)
     else:
-        found = reconcile(*toy(data), "ndcg@3", printed, departures=0)
-    first = found.candidates[0]
+        reconciled = reconcile(*toy(data), "ndcg@3", printed, departures=0)
+    first = reconciled.candidates[0]
     assert preset in first.presets
     assert first.departures == {}
-    assert all(one.distance > 0 for one in found.candidates[1:])
+    assert all(candidate.distance > 0 for candidate in reconciled.candidates[1:])
     if len(first.presets) > 1:
-        assert f"several match: {len(first.presets)} presets" in str(found)
+        assert f"several match: {len(first.presets)} presets" in str(reconciled)
 
 
-TOLD = ["ndcg@3", "recall@3", "mrr", "ap"]
+MEANS = ["ndcg@3", "recall@3", "mrr", "ap"]
 
 
 @cache
-def told_by(preset: str) -> sm.Result:
+def toy_means(preset: str) -> sm.Result:
     """What sqlmetrics itself gives on the toy data."""
-    return evaluate(*toy(), TOLD, preset=preset, cell=f"told by {preset}")
+    return evaluate(*toy(), MEANS, preset=preset, cell=f"told by {preset}")
 
 
 def tool_has(preset: str, text: str) -> bool:
@@ -167,27 +172,27 @@ def tool_has(preset: str, text: str) -> bool:
 
 
 @by_turns(4)
-@pytest.mark.parametrize("metric", first(1, TOLD))
+@pytest.mark.parametrize("metric", first(1, MEANS))
 @pytest.mark.parametrize("preset", sliced("mean", 0.3, PRESETS))
 def test_every_preset_s_mean_names_it_first(metric: str, preset: str) -> None:
-    mean = told_by(preset)[metric]
+    mean = toy_means(preset)[metric]
     if mean is None or math.isnan(mean) or not tool_has(preset, metric):
         pytest.skip("a mean that is NaN names nothing, nor one that the tool does not have")
-    found = matched(counted(None, metric), f"{mean:.4f}")
-    first, *others = found.candidates
+    reconciled = matched(counted(None, metric), f"{mean:.4f}")
+    first, *rest = reconciled.candidates
     assert (first.departures, first.cut) == ({}, False)
-    exact = [one for one in found.candidates if not one.distance]
-    assert any(preset in one.presets for one in exact)
-    assert all(one.distance for one in others[len(exact) - 1 :])
-    assert ("several match" in str(found)) == (len(exact) > 1 or len(first.presets) > 1)
+    exact = [candidate for candidate in reconciled.candidates if not candidate.distance]
+    assert any(preset in candidate.presets for candidate in exact)
+    assert all(candidate.distance for candidate in rest[len(exact) - 1 :])
+    assert ("several match" in str(reconciled)) == (len(exact) > 1 or len(first.presets) > 1)
 
 
 @by_turns(0.3)
 def test_the_numbers_of_presets_told_to_the_command_itself() -> None:
     for preset in ("sklearn", "lenskit"):
         mean = evaluate(*toy(), "ndcg@3", preset=preset)["ndcg@3"]
-        found = reconcile(*toy(), "ndcg@3", f"{mean:.4f}", departures=0)
-        assert preset in found.candidates[0].presets
+        reconciled = reconcile(*toy(), "ndcg@3", f"{mean:.4f}", departures=0)
+        assert preset in reconciled.candidates[0].presets
 
 
 @by_turns(4.1)
@@ -201,19 +206,19 @@ def test_the_numbers_of_presets_told_to_the_command_itself() -> None:
     ],
 )
 def test_what_tools_give_by_their_own_options_is_found(metric: str, printed: str) -> None:
-    found = matched(counted(None, metric), printed)
-    assert found.candidates
-    for one in found.candidates:
-        assert evaluated(toy(), one) == pytest.approx(one.value, abs=1e-12)
-    assert "chance alone would match" in str(found).replace("\n    ", " ")
+    reconciled = matched(counted(None, metric), printed)
+    assert reconciled.candidates
+    for candidate in reconciled.candidates:
+        assert evaluated(toy(), candidate) == pytest.approx(candidate.value, abs=1e-12)
+    assert "chance alone would match" in str(reconciled).replace("\n    ", " ")
 
 
 @by_turns(1.1)
 def test_the_words_of_a_mean_over_hits() -> None:
     mean = evaluate(*toy(), "ndcg@3", preset="house", average_over="hits")["ndcg@3"]
-    found = matched(counted(None, "ndcg@3"), str(mean))
-    told = " ".join(one.words for one in found.candidates)
-    assert "the mean runs over queries with a relevant item in the top k" in told
+    reconciled = matched(counted(None, "ndcg@3"), str(mean))
+    words = " ".join(candidate.words for candidate in reconciled.candidates)
+    assert "the mean runs over queries with a relevant item in the top k" in words
 
 
 @pytest.mark.parametrize("name", [*OPTIONS, "rel"])
@@ -224,33 +229,33 @@ def test_every_option_that_is_tried_has_words(name: str) -> None:
     scope = OPTIONS[name].scope
     if scope == "metric" or name in (*SPEC_WIDE, *HELD):
         values = ("none", 100) if name in HELD else [c.name for c in OPTIONS[name].choices[:2]]
-        told = {matching.departure(name, value) for value in values}
-        assert len(told) == 2
+        words = {matching.departure(name, value) for value in values}
+        assert len(words) == 2
 
 
 def test_a_number_that_was_cut_off_is_a_departure() -> None:
     rounded = reconcile(*toy(), "ndcg@3", ".3243", departures=0)  # .324372
     assert rounded.candidates[0].cut is True
     assert rounded.candidates[0].distance == 1
-    told = " ".join(str(rounded).split())
-    assert "trec_eval or ir_measures, but the value is cut off, not rounded" in told
+    text = " ".join(str(rounded).split())
+    assert "trec_eval or ir_measures, but the value is cut off, not rounded" in text
 
 
 @by_turns(0.5)
 def test_what_is_known_is_not_varied() -> None:
-    found = reconcile(*toy(), "ndcg(gain=linear)@3", ".4382", ties="input_order")
-    assert found.candidates
-    for one in found.candidates:
-        assert not {"gain", "ties"} & one.departures.keys()
-        assert evaluated(toy(), one, ties="input_order") == pytest.approx(one.value)
+    reconciled = reconcile(*toy(), "ndcg(gain=linear)@3", ".4382", ties="input_order")
+    assert reconciled.candidates
+    for candidate in reconciled.candidates:
+        assert not {"gain", "ties"} & candidate.departures.keys()
+        assert evaluated(toy(), candidate, ties="input_order") == pytest.approx(candidate.value)
 
 
 def test_a_mean_of_rounded_values_that_weigh_is_found() -> None:
     """2/3 is .67, and weighs 4 beside 1, which weighs 3: (4 * .67 + 3 * 1) / 7."""
     lists = {"q": {"x": 4.0, "a": 3.0, "b": 2.0, "c": 1.0}, "r": {"a": 3.0, "b": 2.0, "c": 1.0}}
     grades = {"q": {"x": 0, "a": 1, "b": 0, "c": 0}, "r": {"a": 1, "b": 0, "c": 0}}
-    found = reconcile(lists, grades, "gauc", ".811429")
-    first = found.candidates[0]
+    reconciled = reconcile(lists, grades, "gauc", ".811429")
+    first = reconciled.candidates[0]
     assert first.value == pytest.approx((4 * 0.67 + 3) / 7, rel=1e-12)
     assert first.departures == {"gauc_weight": "impressions"}
 
@@ -270,9 +275,9 @@ def test_every_combination_gives_what_evaluate_gives(metric: str) -> None:
     wide = (*SPEC_WIDE, *HELD)
     alike: dict[tuple[Any, ...], dict[str, Point]] = {}
     rare = [
-        one
-        for one in points
-        if any(tally.space.value(one, name) in values for name, values in RARE.items())
+        point
+        for point in points
+        if any(tally.space.value(point, name) in values for name, values in RARE.items())
     ]
     some = (rng.sample(these, min(200, len(these))) for these in (list(points), rare))
     for point in chain(*some):
@@ -284,12 +289,12 @@ def test_every_combination_gives_what_evaluate_gives(metric: str) -> None:
         key = tuple(values[name] for name in wide)
         alike.setdefault(key, {})[str(measure)] = point
     for key in [*rng.sample(list(alike), min(4, len(alike))), [*alike][-1]]:
-        given = dict(zip(wide, key, strict=True))
-        result = evaluate(*world(seed), list(alike[key]), cell=f"{metric} {key}", **given)
+        conventions = dict(zip(wide, key, strict=True))
+        result = evaluate(*world(seed), list(alike[key]), cell=f"{metric} {key}", **conventions)
         for text, point in alike[key].items():
             expected = result[text]
             expected = None if expected is None or math.isnan(expected) else expected
-            assert tally.mean(point) == pytest.approx(expected, abs=1e-12), (text, given)
+            assert tally.mean(point) == pytest.approx(expected, abs=1e-12), (text, conventions)
 
 
 @by_turns(2)
@@ -306,18 +311,24 @@ def test_the_truth_is_among_the_candidates(metric: str) -> None:
         rows = counted(seed, metric)
         far = [point for point, distance in rows[1].items() if distance]
         for point in rng.sample(far, 5):
-            text, preset, given = way_to(point, rows)
-            told = evaluate(*world(seed), text, cell=f"{seed} {text}", preset=preset, **given)
-            mean = told[text]
+            text, preset, departures = way_to(point, rows)
+            result = evaluate(
+                *world(seed), text, cell=f"{seed} {text}", preset=preset, **departures
+            )
+            mean = result[text]
             if mean is None or math.isnan(mean):
                 continue
-            found = matched(rows, f"{mean:.10f}")
-            assert min(one.distance for one in found.candidates) <= rows[1][point]
-            same = [one for one in found.candidates if one.value == pytest.approx(mean, abs=1e-9)]
-            assert same, (text, preset, given)
-            assert min(one.distance for one in same) <= rows[1][point]
-            one = rng.choice(found.candidates)
-            assert evaluated(world(seed), one) == pytest.approx(one.value, abs=1e-12)
+            reconciled = matched(rows, f"{mean:.10f}")
+            assert min(candidate.distance for candidate in reconciled.candidates) <= rows[1][point]
+            same = [
+                candidate
+                for candidate in reconciled.candidates
+                if candidate.value == pytest.approx(mean, abs=1e-9)
+            ]
+            assert same, (text, preset, departures)
+            assert min(candidate.distance for candidate in same) <= rows[1][point]
+            candidate = rng.choice(reconciled.candidates)
+            assert evaluated(world(seed), candidate) == pytest.approx(candidate.value, abs=1e-12)
 
 
 @by_turns(1.1)
@@ -326,22 +337,22 @@ def test_ranks_days_weights_and_queries() -> None:
     days = ["2026-03-01"] * rankings.num_rows
     dated = rankings.append_column("ds", pa.array(days))
     queries = pa.table({"query_id": [f"q{i}" for i in range(9)], "w": [1.0 + i for i in range(9)]})
-    for given in ({"date": "ds"}, {"queries": queries, "weight": "w"}, {"depth": 2}):
-        mean = evaluate(dated, labels, "ndcg@3", preset="trec_eval", **given)["ndcg@3"]
-        found = reconcile(dated, labels, "ndcg@3", str(mean), departures=0, **given)
-        assert "trec_eval" in found.candidates[0].presets
+    for options in ({"date": "ds"}, {"queries": queries, "weight": "w"}, {"depth": 2}):
+        mean = evaluate(dated, labels, "ndcg@3", preset="trec_eval", **options)["ndcg@3"]
+        reconciled = reconcile(dated, labels, "ndcg@3", str(mean), departures=0, **options)
+        assert "trec_eval" in reconciled.candidates[0].presets
     ranked = {"q1": ["a", "b", "c"], "q2": ["d", "a"]}
     graded = {"q1": {"b": 2, "x": 1}, "q2": {"a": 1}}
     mean = evaluate(ranked, graded, "ndcg@3", preset="lenskit")["ndcg@3"]
-    found = reconcile(ranked, graded, "ndcg@3", str(mean), departures=1)
-    assert "lenskit" in found.candidates[0].presets
-    assert not any("ties" in one.departures for one in found.candidates)
+    reconciled = reconcile(ranked, graded, "ndcg@3", str(mean), departures=1)
+    assert "lenskit" in reconciled.candidates[0].presets
+    assert not any("ties" in candidate.departures for candidate in reconciled.candidates)
 
 
 @by_turns(0.4)
 def test_duplicates_negative_grades_and_joined_labels() -> None:
     rankings, labels = world(6)
-    given: dict[str, Any] = {
+    options: dict[str, Any] = {
         "duplicate_rankings": "best_score",
         "duplicate_labels": "max_grade",
         "negative_grades": "unjudged",
@@ -349,13 +360,13 @@ def test_duplicates_negative_grades_and_joined_labels() -> None:
     extra = labels.slice(0, 1).set_column(2, "grade", pa.array([-1.0]))
     twice = pa.concat_tables([rankings, rankings.slice(0, 3)])
     graded = pa.concat_tables([labels, labels.slice(0, 2), extra])
-    mean = evaluate(twice, graded, "ap@3", preset="trec_eval", **given)["ap@3"]
-    found = reconcile(twice, graded, "ap@3", str(mean), departures=0, **given)
-    assert "trec_eval" in found.candidates[0].presets
+    mean = evaluate(twice, graded, "ap@3", preset="trec_eval", **options)["ap@3"]
+    reconciled = reconcile(twice, graded, "ap@3", str(mean), departures=0, **options)
+    assert "trec_eval" in reconciled.candidates[0].presets
     joined = rankings.append_column("grade", pa.array([float(i % 3) for i in range(len(rankings))]))
     mean = evaluate(joined, None, "ndcg@3", preset="sklearn")["ndcg@3"]
-    found = reconcile(joined, None, "ndcg@3", str(mean), departures=0)
-    assert "sklearn" in found.candidates[0].presets
+    reconciled = reconcile(joined, None, "ndcg@3", str(mean), departures=0)
+    assert "sklearn" in reconciled.candidates[0].presets
 
 
 @by_turns(1)
@@ -364,12 +375,16 @@ def test_a_table_without_an_order_cannot_be_read_in_order() -> None:
         runs, truth = toy()  # noqa: RUF059
         connection.execute("create table runs as select * from runs")
         connection.execute("create table truth as select * from truth")
-        found = reconcile("runs", "truth", "ndcg@3", ".3244", connection=connection, departures=1)
-        assert "trec_eval" in found.candidates[0].presets
-        assert not any("input_order" in one.departures.values() for one in found.candidates)
-        told = connection.execute(f"explain {found.executed_sql}").fetchall()[0][1]
+        reconciled = reconcile(
+            "runs", "truth", "ndcg@3", ".3244", connection=connection, departures=1
+        )
+        assert "trec_eval" in reconciled.candidates[0].presets
+        assert not any(
+            "input_order" in candidate.departures.values() for candidate in reconciled.candidates
+        )
+        plan = connection.execute(f"explain {reconciled.executed_sql}").fetchall()[0][1]
     for table in ("runs", "truth"):
-        assert len(re.findall(rf"Table: \S*\.{table}\b", told)) == 1
+        assert len(re.findall(rf"Table: \S*\.{table}\b", plan)) == 1
 
 
 @by_turns(0.8)
@@ -379,18 +394,22 @@ def test_one_statement_reads_the_files_once(metric: str, tmp_path: Path) -> None
     files = [str(tmp_path / name) for name in ("runs.parquet", "labels.parquet")]
     for table, file in zip(toy(), files, strict=True):
         pq.write_table(table, file)
-    found = reconcile(*files, metric, ".5", departures=1)
+    reconciled = reconcile(*files, metric, ".5", departures=1)
     with duckdb.connect() as connection:
-        told = connection.execute(f"explain (format json) {found.executed_sql}").fetchall()[0][1]
-    read = [one["extra_info"] for one in _operators(json.loads(told)) if "PARQUET" in one["name"]]
+        plan = connection.execute(f"explain (format json) {reconciled.executed_sql}").fetchall()[0][
+            1
+        ]
+    read = [
+        scan["extra_info"] for scan in _operators(json.loads(plan)) if "PARQUET" in scan["name"]
+    ]
     assert len(read) == 2
-    assert sorted("score" in one["Projections"] for one in read) == [False, True]
+    assert sorted("score" in scan["Projections"] for scan in read) == [False, True]
 
 
 def _operators(plan: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    for one in plan:
-        yield one
-        yield from _operators(one["children"])
+    for operator in plan:
+        yield operator
+        yield from _operators(operator["children"])
 
 
 # -- chance ------------------------------------------------------------------------------
@@ -401,13 +420,19 @@ def _operators(plan: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
 def test_a_border_of_scores_holds_as_given(metric: str) -> None:
     """In every order and precision: 1.00000001 is below it, but not with 6 decimals."""
     rankings, labels = world(6)
-    given = {"min_score": 1.0000001}
+    options = {"min_score": 1.0000001}
     for preset in ("house", "trec_eval", "torchmetrics"):
-        mean = evaluate(rankings, labels, metric, preset=preset, **given)[metric]
-        found = reconcile(rankings, labels, metric, f"{mean:.6f}", departures=1, **given)
-        assert any(preset in one.presets for one in found.candidates if not one.departures)
-        for one in found.candidates[:4]:
-            assert evaluated((rankings, labels), one, **given) == pytest.approx(one.value)
+        mean = evaluate(rankings, labels, metric, preset=preset, **options)[metric]
+        reconciled = reconcile(rankings, labels, metric, f"{mean:.6f}", departures=1, **options)
+        assert any(
+            preset in candidate.presets
+            for candidate in reconciled.candidates
+            if not candidate.departures
+        )
+        for candidate in reconciled.candidates[:4]:
+            assert evaluated((rankings, labels), candidate, **options) == pytest.approx(
+                candidate.value
+            )
 
 
 @by_turns(1)
@@ -419,16 +444,20 @@ def test_items_that_are_their_own_query_are_told_of() -> None:
     labels = pa.table({"query_id": ["q", "p"], "item_id": ["a", "c"], "grade": [1.0, 1.0]})
     (note,) = reconcile(rankings, labels, "mrr", ".25", departures=0).notes
     assert note.startswith("1 items have the id of their query;")
-    found = reconcile(rankings, labels, "mrr", ".5", departures=0, identical_ids="drop")
-    assert not found.notes
-    assert found.candidates
+    reconciled = reconcile(rankings, labels, "mrr", ".5", departures=0, identical_ids="drop")
+    assert not reconciled.notes
+    assert reconciled.candidates
 
 
 def test_nothing_fits_and_the_nearest_are_told() -> None:
-    found = matched(counted(None, "ndcg@3"), "0.12345678")
-    assert found.candidates == ()
-    assert "no combination matches. The nearest:" in str(found)
-    apart = [abs(one.value - 0.12345678) for one in found.nearest if one.value is not None]
+    reconciled = matched(counted(None, "ndcg@3"), "0.12345678")
+    assert reconciled.candidates == ()
+    assert "no combination matches. The nearest:" in str(reconciled)
+    apart = [
+        abs(candidate.value - 0.12345678)
+        for candidate in reconciled.nearest
+        if candidate.value is not None
+    ]
     assert len(apart) == 5
     assert apart == sorted(apart)
 
@@ -458,10 +487,10 @@ def test_accidents_are_about_as_many_as_expected() -> None:
 
 @by_turns(0.9)
 def test_few_digits_are_told_to_be_a_coincidence() -> None:
-    found = matched(counted(None, "ndcg@3"), "0.4")
-    assert found.expected_by_chance is not None
-    assert found.expected_by_chance > 10
-    assert "this may well be a coincidence" in str(found)
+    reconciled = matched(counted(None, "ndcg@3"), "0.4")
+    assert reconciled.expected_by_chance is not None
+    assert reconciled.expected_by_chance > 10
+    assert "this may well be a coincidence" in str(reconciled)
 
 
 # -- values of queries -------------------------------------------------------------------
@@ -469,15 +498,15 @@ def test_few_digits_are_told_to_be_a_coincidence() -> None:
 
 @by_turns(1.9)
 def test_per_query_values_name_the_options_that_explain_them_all() -> None:
-    seen = {"q1": ".7350", "q2": ".6309", "q3": ".3869", "q4": "0", "q5": "0"}
-    found = reconcile(*toy(), "ndcg@3", values=seen, departures=1)
-    assert found.candidates[0].presets == ("ranx",)
-    assert (found.candidates[0].explained, found.candidates[0].beyond) == (5, 0)
-    seen = {"q1": ".7350", "q2": ".5", "q3": ".3869", "q4": "0"}
-    found = reconcile(*toy(), "ndcg@3", values=seen, departures=1)
-    assert found.candidates[0].presets == ("trec_eval_9", "beir", "mteb")
-    assert found.candidates[1].presets == ("trec_eval", "ir_measures")
-    assert found.candidates[1].beyond == 1
+    values = {"q1": ".7350", "q2": ".6309", "q3": ".3869", "q4": "0", "q5": "0"}
+    reconciled = reconcile(*toy(), "ndcg@3", values=values, departures=1)
+    assert reconciled.candidates[0].presets == ("ranx",)
+    assert (reconciled.candidates[0].explained, reconciled.candidates[0].beyond) == (5, 0)
+    values = {"q1": ".7350", "q2": ".5", "q3": ".3869", "q4": "0"}
+    reconciled = reconcile(*toy(), "ndcg@3", values=values, departures=1)
+    assert reconciled.candidates[0].presets == ("trec_eval_9", "beir", "mteb")
+    assert reconciled.candidates[1].presets == ("trec_eval", "ir_measures")
+    assert reconciled.candidates[1].beyond == 1
 
 
 @pytest.mark.parametrize(
@@ -486,9 +515,9 @@ def test_per_query_values_name_the_options_that_explain_them_all() -> None:
 def test_a_preset_s_own_per_query_table_names_it(preset: str) -> None:
     tables = world(11)
     table = evaluate(*tables, "ndcg@3", preset=preset).per_query()
-    found = reconcile(*tables, "ndcg@3", values=table, departures=0)
-    assert preset in found.candidates[0].presets
-    assert found.candidates[0].explained == table.num_rows
+    reconciled = reconcile(*tables, "ndcg@3", values=table, departures=0)
+    assert preset in reconciled.candidates[0].presets
+    assert reconciled.candidates[0].explained == table.num_rows
 
 
 @by_turns(1.5)
@@ -498,28 +527,28 @@ def test_the_truth_explains_every_value(metric: str) -> None:
     rows = counted(23, metric, 1)
     far = [point for point, distance in rows[1].items() if distance]
     for point in rng.sample(far, 2):
-        text, preset, given = way_to(point, rows)
-        result = evaluate(*world(23), text, preset=preset, **given)
+        text, preset, departures = way_to(point, rows)
+        result = evaluate(*world(23), text, preset=preset, **departures)
         table = result.per_query()
         column = table.column_names[-1]
-        found = reconcile(*world(23), metric, values=table, column=column, departures=1)
-        best = found.candidates[0]
-        assert best.explained == table.num_rows, (text, preset, given)
+        reconciled = reconcile(*world(23), metric, values=table, column=column, departures=1)
+        best = reconciled.candidates[0]
+        assert best.explained == table.num_rows, (text, preset, departures)
         assert best.distance <= 1
 
 
 @by_turns(1.2)
 def test_values_that_nothing_explains() -> None:
-    found = reconcile(*toy(), "ndcg@3", values={"q1": ".7350", "q2": ".1234"}, departures=1)
-    assert found.candidates == ()
-    assert found.nearest[0].explained == 1
+    reconciled = reconcile(*toy(), "ndcg@3", values={"q1": ".7350", "q2": ".1234"}, departures=1)
+    assert reconciled.candidates == ()
+    assert reconciled.nearest[0].explained == 1
 
 
 # -- what is wrong -----------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    ("value", "said"),
+    ("value", "message"),
     [
         ("abc", "value must be a number like 0.3506 or 35.06%, given 'abc'"),
         (float("nan"), "value must be a number"),
@@ -533,15 +562,15 @@ def test_values_that_nothing_explains() -> None:
         (None, "give either a value or per-query values"),
     ],
 )
-def test_numbers_that_are_none(value: Any, said: str) -> None:
-    with pytest.raises(sm.SpecError, match=re.escape(said)):
+def test_numbers_that_are_none(value: Any, message: str) -> None:
+    with pytest.raises(sm.SpecError, match=re.escape(message)):
         reconcile(*toy(), "ndcg@3", value)
 
 
 def test_other_questions_that_are_refused() -> None:
-    def refused(said: str, **given: Any) -> None:
-        with pytest.raises(sm.SpecError, match=said):
-            reconcile(*toy(), "ndcg@3", ".5", **given)
+    def refused(message: str, **options: Any) -> None:
+        with pytest.raises(sm.SpecError, match=message):
+            reconcile(*toy(), "ndcg@3", ".5", **options)
 
     refused("tries all presets", preset="ranx")
     refused("set best_score or count", duplicate_rankings="first")
@@ -552,9 +581,9 @@ def test_other_questions_that_are_refused() -> None:
 
 
 def test_values_that_are_refused() -> None:
-    def refused(said: str, values: Any, **given: Any) -> None:
-        with pytest.raises((sm.SpecError, sm.InputError), match=said):
-            reconcile(*toy(), "ndcg@3", values=values, **given)
+    def refused(message: str, values: Any, **options: Any) -> None:
+        with pytest.raises((sm.SpecError, sm.InputError), match=message):
+            reconcile(*toy(), "ndcg@3", values=values, **options)
 
     refused("query 'q1': value must be a number", {"q1": "abc"})
     refused("query 'q1': ndcg is 0 to 1", {"q1": 7})
@@ -571,19 +600,19 @@ def test_several_systems_are_refused() -> None:
     rankings, labels = toy()
     half = rankings.num_rows // 2
     models: list[str] = ["new"] * half + ["old"] * (rankings.num_rows - half)
-    both = rankings.append_column("model", pa.array(models))
+    two_systems = rankings.append_column("model", pa.array(models))
     with pytest.raises(sm.InputError, match="there are 'new', 'old'; choose one"):
-        reconcile(both, labels, "ndcg@3", ".5", system="model")
+        reconcile(two_systems, labels, "ndcg@3", ".5", system="model")
     days = ["2026-03-01"] * half + ["2026-03-02"] * (rankings.num_rows - half)
     dated = rankings.append_column("ds", pa.array(days))
-    found = reconcile(dated, labels, "ndcg@3", ".5", date="ds", departures=0)
-    assert "the mean is over the queries of all days" in found.notes[0]
+    reconciled = reconcile(dated, labels, "ndcg@3", ".5", date="ds", departures=0)
+    assert "the mean is over the queries of all days" in reconciled.notes[0]
     new = {"system": "model", "where": "model = 'new'", "departures": 1}
-    assert reconcile(both, labels, "ndcg@3", ".5", **new).tried > 100
+    assert reconcile(two_systems, labels, "ndcg@3", ".5", **new).tried > 100
 
 
 @pytest.mark.parametrize(
-    ("metric", "said"),
+    ("metric", "message"),
     [
         ("auc", "auc is one number for all lists"),
         ("coverage@3", "coverage@3 is one number for all lists"),
@@ -594,8 +623,8 @@ def test_several_systems_are_refused() -> None:
         ("ils(similarity=vector)@3", "needs a table of items"),
     ],
 )
-def test_metrics_that_are_refused_by_name(metric: str, said: str) -> None:
-    with pytest.raises(sm.SpecError, match=re.escape(said)):
+def test_metrics_that_are_refused_by_name(metric: str, message: str) -> None:
+    with pytest.raises(sm.SpecError, match=re.escape(message)):
         reconcile(*toy(), metric, ".5")
 
 
@@ -657,21 +686,21 @@ def folder(tmp_path: Path) -> Path:
 
 @by_turns(1.2)
 def test_the_command_line(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    asks = ("reconcile", "run.txt", "qrels.txt", "-m", "ndcg@3", "--departures", "1")
-    out = sqlmetrics(*asks, "--value", "35.06%", folder=folder).stdout
+    line = ("reconcile", "run.txt", "qrels.txt", "-m", "ndcg@3", "--departures", "1")
+    out = sqlmetrics(*line, "--value", "35.06%", folder=folder).stdout
     assert out.splitlines()[0] == "ndcg@3 = 35.06%"
     assert re.search(r"^0 +0\.350558 +\S+ +ranx$", out, re.MULTILINE)
-    told = sqlmetrics(*asks, folder=folder, expect=2).stderr
-    assert "give either a value or per-query values" in told
+    message = sqlmetrics(*line, folder=folder, expect=2).stderr
+    assert "give either a value or per-query values" in message
     monkeypatch.chdir(folder)
-    asks = (*asks[:-1], "0")
-    found = json.loads(said(*asks, "--value", ".3506", "-o", "json"))
-    assert found["candidates"][0]["presets"] == ["ranx"]
-    assert said(*asks, "--value", ".3506", "--sql").startswith("with\n")
-    said(*asks, "--value", ".12345678", expect=1)
+    line = (*line[:-1], "0")
+    parsed = json.loads(stdout_of(*line, "--value", ".3506", "-o", "json"))
+    assert parsed["candidates"][0]["presets"] == ["ranx"]
+    assert stdout_of(*line, "--value", ".3506", "--sql").startswith("with\n")
+    stdout_of(*line, "--value", ".12345678", expect=1)
 
 
-def said(*arguments: str, expect: int = 0) -> str:
+def stdout_of(*arguments: str, expect: int = 0) -> str:
     """What the command prints, in this process."""
     result = CliRunner().invoke(cli, arguments)
     assert result.exit_code == expect, result.output
@@ -684,8 +713,8 @@ def test_the_page_shows_what_is_printed(folder: Path, monkeypatch: pytest.Monkey
     block = re.compile(r"^```console\n\$ sqlmetrics (.*?)\n(.*?)^```", re.DOTALL | re.MULTILINE)
     monkeypatch.chdir(folder)
 
-    def current(found: re.Match[str]) -> str:
-        return f"```console\n$ sqlmetrics {found[1]}\n{said(*found[1].split())}```"
+    def current(match: re.Match[str]) -> str:
+        return f"```console\n$ sqlmetrics {match[1]}\n{stdout_of(*match[1].split())}```"
 
     page = path.read_text(encoding="utf-8")
     fresh, count = block.subn(current, page)

@@ -193,17 +193,17 @@ def world(seed: int) -> tuple[pa.Table, pa.Table]:
     runs: list[dict[str, Any]] = []
     truth: list[dict[str, Any]] = []
     for number in range(24):
-        own = {"query_id": f"q{number}", "country": rng.choice(["at", "de", "de", "de"])}
+        query = {"query_id": f"q{number}", "country": rng.choice(["at", "de", "de", "de"])}
         if rng.random() < 0.85:
             items = rng.sample(range(20), rng.randint(2, 9))
-            runs += [own | {"item_id": f"i{one}", "score": rng.random()} for one in items]
-        for one in rng.sample(range(20), rng.randint(5, 9)):
+            runs += [query | {"item_id": f"i{item}", "score": rng.random()} for item in items]
+        for item in rng.sample(range(20), rng.randint(5, 9)):
             grade = rng.choice([0.0, 0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0])
-            truth.append({"query_id": f"q{number}", "item_id": f"i{one}", "grade": grade})
+            truth.append({"query_id": f"q{number}", "item_id": f"i{item}", "grade": grade})
     return pa.Table.from_pylist(runs), pa.Table.from_pylist(truth)
 
 
-def asked(sql: str, seed: int) -> float:
+def query_value(sql: str, seed: int) -> float:
     """What the query gives."""
     runs, truth = world(seed)
     with duckdb.connect() as connection:
@@ -212,10 +212,10 @@ def asked(sql: str, seed: int) -> float:
         return float(connection.sql(sql).fetchall()[0][0])
 
 
-def told(seed: int, metric: str, value: float, **given: Any) -> sm.Reconciliation:
+def reconcile(seed: int, metric: str, value: float, **options: Any) -> sm.Reconciliation:
     """What reconcile says to six digits."""
-    given = {"departures": 1, "connection": database()} | given
-    return sm.reconcile(*world(seed), metric, f"{value:.6f}", **given)
+    options = {"departures": 1, "connection": database()} | options
+    return sm.reconcile(*world(seed), metric, f"{value:.6f}", **options)
 
 
 @by_turns(2)
@@ -223,27 +223,31 @@ def told(seed: int, metric: str, value: float, **given: Any) -> sm.Reconciliatio
 @pytest.mark.parametrize("name", sliced("mistakes", 0.08, NAIVE))
 def test_a_mistake_is_named_in_the_first_lines(name: str, seed: int) -> None:
     metric, sql = NAIVE[name]
-    found = told(seed, metric, asked(sql, seed))
-    assert name in {one for line in found.candidates[:LINES] for one in line.mistakes}
-    text = " ".join(str(found).split())
+    reconciled = reconcile(seed, metric, query_value(sql, seed))
+    assert name in {mistake for line in reconciled.candidates[:LINES] for mistake in line.mistakes}
+    text = " ".join(str(reconciled).split())
     assert "a known mistake of hand-written SQL: " in text
-    assert ("what to do: " in text) == any(one.distance for one in found.candidates if one.mistakes)
+    assert ("what to do: " in text) == any(
+        candidate.distance for candidate in reconciled.candidates if candidate.mistakes
+    )
 
 
 @by_turns(2)
 @pytest.mark.parametrize("given", [{"by": "country"}, {"date": "ds"}])
 def test_averaged_averages_of_segments_and_days(given: dict[str, str]) -> None:
     runs, truth = world(1)
-    days = ["2026-03-01" if one == "at" else "2026-03-02" for one in runs["country"].to_pylist()]
+    days = [
+        "2026-03-01" if country == "at" else "2026-03-02" for country in runs["country"].to_pylist()
+    ]
     dated = runs.append_column("ds", pa.array(days))
-    value = asked(ndcg(EXP, join="inner", last=OF_COUNTRIES), 1)
-    found = sm.reconcile(dated, truth, "ndcg@5", f"{value:.6f}", departures=1, **given)
+    value = query_value(ndcg(EXP, join="inner", last=OF_COUNTRIES), 1)
+    reconciled = sm.reconcile(dated, truth, "ndcg@5", f"{value:.6f}", departures=1, **given)
     assert "averaged_averages" in {
-        name for one in found.candidates[:LINES] for name in one.mistakes
+        name for candidate in reconciled.candidates[:LINES] for name in candidate.mistakes
     }
-    right = asked(ndcg(EXP, join="inner" if "date" in given else "left"), 1)
-    found = sm.reconcile(dated, truth, "ndcg@5", f"{right:.6f}", departures=1, **given)
-    assert not any(one.mistakes for one in found.candidates)
+    right = query_value(ndcg(EXP, join="inner" if "date" in given else "left"), 1)
+    reconciled = sm.reconcile(dated, truth, "ndcg@5", f"{right:.6f}", departures=1, **given)
+    assert not any(candidate.mistakes for candidate in reconciled.candidates)
 
 
 @by_turns(3)
@@ -254,18 +258,20 @@ def test_right_numbers_are_no_mistakes(seed: int) -> None:
     for text in metrics if seed > 1 else metrics[:2]:
         name, _, k = text.partition("@")
         metric = name.partition("(")[0] + (f"@{k}" if k else "")
-        found = told(seed, metric, result[text])
-        assert found.candidates
-        assert not any(one.mistakes for one in found.candidates)
+        reconciled = reconcile(seed, metric, result[text])
+        assert reconciled.candidates
+        assert not any(candidate.mistakes for candidate in reconciled.candidates)
 
 
 @by_turns(1)
 def test_a_number_above_1_may_be_a_mistake_and_else_is_refused() -> None:
     """Five good items on top, of five: IDCG from a table of four constants gives more than 1."""
-    lists = {"q": {item: 9.0 - place for place, item in enumerate("abcdef")}}
+    lists = {"q": {item: 9.0 - position for position, item in enumerate("abcdef")}}
     grades = {"q": dict.fromkeys("abcde", 1)}
-    found = sm.reconcile(lists, grades, "ndcg@10", "1.1510", departures=0, connection=database())
-    assert found.candidates[0].mistakes == ("ideal_capped_at_4", "ideal_of_hits_capped_at_4")
+    reconciled = sm.reconcile(
+        lists, grades, "ndcg@10", "1.1510", departures=0, connection=database()
+    )
+    assert reconciled.candidates[0].mistakes == ("ideal_capped_at_4", "ideal_of_hits_capped_at_4")
     with pytest.raises(sm.SpecError, match="ndcg is 0 to 1, so it cannot be"):
         sm.reconcile(lists, grades, "ndcg@10", "1.3", departures=0, connection=database())
 
@@ -294,53 +300,55 @@ def test_repeats_are_counted_once_and_each_time() -> None:
         connection.register("runs", twice)
         connection.register("truth", truth)
         counted = float(connection.sql(REPEATS).fetchall()[0][0])
-    found = sm.reconcile(twice, truth, "recall@5", f"{counted:.6f}", departures=0)
-    assert found.candidates[0].departures == {"duplicate_rankings": "count"}
-    assert found.candidates[0].mistakes == ("repeats_counted",)
+    reconciled = sm.reconcile(twice, truth, "recall@5", f"{counted:.6f}", departures=0)
+    assert reconciled.candidates[0].departures == {"duplicate_rankings": "count"}
+    assert reconciled.candidates[0].mistakes == ("repeats_counted",)
     once = evaluate(twice, truth, "recall@5", duplicate_rankings="best_score")["recall@5"]
-    found = sm.reconcile(twice, truth, "recall@5", f"{once:.6f}", departures=0)
-    assert found.candidates[0].departures == {"duplicate_rankings": "best_score"}
-    assert not found.candidates[0].mistakes
+    reconciled = sm.reconcile(twice, truth, "recall@5", f"{once:.6f}", departures=0)
+    assert reconciled.candidates[0].departures == {"duplicate_rankings": "best_score"}
+    assert not reconciled.candidates[0].mistakes
 
 
 def test_the_page_has_every_mistake() -> None:
     page = (Path(__file__).parents[2] / "docs" / "reconcile.md").read_text(encoding="utf-8")
-    for one in (*MISTAKES, AVERAGED, REPEATED):
-        sentence = re.sub(r"capped at \d", "capped at 2, 3, 4 or 5", one.sentence)
-        place = "the metric" if one.of_values else "day or segment"
-        assert f"| {sentence.format(place)} | " in page
-        assert re.sub(r"at_\d", "at_", one.name) in page
+    for mistake in (*MISTAKES, AVERAGED, REPEATED):
+        sentence = re.sub(r"capped at \d", "capped at 2, 3, 4 or 5", mistake.sentence)
+        scope = "the metric" if mistake.of_values else "day or segment"
+        assert f"| {sentence.format(scope)} | " in page
+        assert re.sub(r"at_\d", "at_", mistake.name) in page
 
 
 def test_every_mistake_is_tested() -> None:
     at_k = {"ideal_of_hits_capped_at_5"}
-    tested = {*NAIVE, *(name for written in WRITTEN.values() for name in written.is_mistake)}
-    assert {one.name for one in MISTAKES} - tested == at_k | {"ideal_as_long_as_the_list"}
+    tested = {*NAIVE, *(name for query in HAND_WRITTEN.values() for name in query.is_mistake)}
+    assert {mistake.name for mistake in MISTAKES} - tested == at_k | {"ideal_as_long_as_the_list"}
 
 
-KNOWN = {mistake.name for mistake in MISTAKES}
-WRITTEN = QUERIES | {name: one for name, one in MORE.items() if KNOWN & {*one.is_mistake}}
+MISTAKE_NAMES = {mistake.name for mistake in MISTAKES}
+HAND_WRITTEN = QUERIES | {
+    name: query for name, query in MORE.items() if MISTAKE_NAMES & {*query.is_mistake}
+}
 """Numbers that are named; of those of the second draw, the ones whose mistake is known."""
 
 
 @by_turns(2)
-@pytest.mark.parametrize("name", sliced("hand-written numbers", 0.03, WRITTEN))
+@pytest.mark.parametrize("name", sliced("hand-written numbers", 0.03, HAND_WRITTEN))
 def test_what_was_written_by_hand_is_named_in_the_first_lines(name: str) -> None:
     """Other cutoffs, other metrics, percentages and mistakes, to six digits."""
-    written, tables = WRITTEN[name], new_world(21)
-    found = reconciled_of(written, tables, digits=6)
-    assert names(found, written), str(found)
+    query, tables = HAND_WRITTEN[name], new_world(21)
+    reconciled = reconciled_of(query, tables, digits=6)
+    assert names(reconciled, query), str(reconciled)
 
 
 @by_turns(1)
 def test_a_neighbour_is_told_in_words_and_only_where_nothing_fits() -> None:
     tables = new_world(24)
     result = evaluate(*tables, ["precision@15", "precision@10"])
-    found = sm.reconcile(*tables, "P@10", f"{result['precision@15']:.6f}", departures=0)
-    assert str(found).startswith(
+    reconciled = sm.reconcile(*tables, "P@10", f"{result['precision@15']:.6f}", departures=0)
+    assert str(reconciled).startswith(
         f"precision@10 = {result['precision@15']:.6f}: this is precision@15\n"
     )
-    first = found.candidates[0]
+    first = reconciled.candidates[0]
     assert (first.metric, first.other_metric, first.distance) == ("precision@15", True, 1)
     assert "house" in first.presets
     assert evaluate(*tables, first.metric)[first.metric] == pytest.approx(first.value)
@@ -351,7 +359,9 @@ def test_a_neighbour_is_told_in_words_and_only_where_nothing_fits() -> None:
 @by_turns(1)
 def test_a_number_of_groups_of_labels() -> None:
     """The items of a group count once each, whatever groups a label has beside it."""
-    lists = {f"q{n}": {item: -float(place) for place, item in enumerate("abcdef")} for n in "12"}
+    lists = {
+        f"q{n}": {item: -float(position) for position, item in enumerate("abcdef")} for n in "12"
+    }
     rows = [
         ("q1", "b", "x"),
         ("q1", "b", "y"),
@@ -369,9 +379,9 @@ def test_a_number_of_groups_of_labels() -> None:
     )
     for text in ("alpha_ndcg@5", "subtopic_recall@5", "nerr_ia@5"):
         value = evaluate(lists, labels, text)[text]
-        found = sm.reconcile(lists, labels, text, f"{value:.5f}", departures=1)
-        assert "house" in found.candidates[0].presets
-        assert not found.candidates[0].distance
+        reconciled = sm.reconcile(lists, labels, text, f"{value:.5f}", departures=1)
+        assert "house" in reconciled.candidates[0].presets
+        assert not reconciled.candidates[0].distance
     third = evaluate(lists, labels, "alpha_ndcg@3")["alpha_ndcg@3"]
-    found = sm.reconcile(lists, labels, "alpha_ndcg@5", f"{third:.6f}", departures=0)
-    assert found.candidates[0].metric == "alpha_ndcg@3"
+    reconciled = sm.reconcile(lists, labels, "alpha_ndcg@5", f"{third:.6f}", departures=0)
+    assert reconciled.candidates[0].metric == "alpha_ndcg@3"

@@ -29,18 +29,23 @@ SECONDS = 10  # of CPU; some 3, and half as much again beside other work
 
 @pytest.mark.parametrize(
     "compared",
-    [pytest.param(one, marks=[*marks(one.preset), pytest.mark.long], id=str(one)) for one in LIVE],
+    [
+        pytest.param(compared, marks=[*marks(compared.preset), pytest.mark.long], id=str(compared))
+        for compared in LIVE
+    ],
 )
 def test_a_tool_s_number_names_it_in_the_first_lines(compared: Compared) -> None:
     """Or one whose number is the same, of 95 % of the numbers; and no mistake before it."""
     missed = []
-    for place, (asked, value, printed, rankings, labels) in enumerate(numbers(compared)):
+    for number, (text, value, printed, rankings, labels) in enumerate(numbers(compared)):
         start = time.process_time()
-        departures = 1 if place % 4 else 2  # the default, which costs twice as much
-        found = sm.reconcile(rankings, labels, asked, printed, departures=departures)
+        departures = 1 if number % 4 else 2  # the default, which costs twice as much
+        reconciled = sm.reconcile(rankings, labels, text, printed, departures=departures)
         assert time.process_time() - start < SECONDS
-        if not is_first([named(line, compared, asked, value) for line in found.candidates], found):
-            missed.append((asked, printed, str(found)))
+        if not is_first(
+            [named(line, compared, text, value) for line in reconciled.candidates], reconciled
+        ):
+            missed.append((text, printed, str(reconciled)))
     assert len(missed) <= MISSED * EACH, missed
 
 
@@ -63,15 +68,22 @@ def test_a_preset_s_number_names_it_in_the_first_lines(preset: str) -> None:
         ties, world_seed = rng.random() < 0.5, rng.randrange(1, 10_000)
         data = world(world_seed, ties=ties, lengths=lengths, queries=queries)
         most = rng.choice((1, 3))
-        labels = {q: {i: min(g, most) for i, g in own.items()} for q, own in data.labels.items()}
+        labels = {
+            q: {i: min(g, most) for i, g in grades.items()} for q, grades in data.labels.items()
+        }
         rankings, truth = tables(data.lists, labels)
         value = evaluate(rankings, truth, text, preset=preset)[text]
         if value is None or math.isnan(value):
             continue  # it names nothing
         printed = f"{value:.{rng.choice(PRINTED)}f}"
-        found = sm.reconcile(rankings, truth, text, printed, departures=0, connection=database())
-        same = [not one.departures and apart(one.value, value) < DOUBLE for one in found.candidates]
-        assert is_first(same, found), (text, printed, str(found))
+        reconciled = sm.reconcile(
+            rankings, truth, text, printed, departures=0, connection=database()
+        )
+        same = [
+            not candidate.departures and apart(candidate.value, value) < DOUBLE
+            for candidate in reconciled.candidates
+        ]
+        assert is_first(same, reconciled), (text, printed, str(reconciled))
 
 
 @by_turns(1)
@@ -79,12 +91,14 @@ def test_a_tool_with_few_decimals_is_named_by_a_number_that_was_rounded_again() 
     """A mean of 4 / 27 is .14815 for BEIR, and .1482 for who copies four digits of that."""
     lists = {f"q{number}": {"good" if number < 4 else "bad": 1.0} for number in range(27)}
     labels = {query: {"good": 1} for query in lists}
-    found = sm.reconcile(lists, labels, "recall@1", ".1482", departures=1, connection=database())
-    first, *others = found.candidates
+    reconciled = sm.reconcile(
+        lists, labels, "recall@1", ".1482", departures=1, connection=database()
+    )
+    first, *rest = reconciled.candidates
     assert (first.presets, first.decimals) == (("beir", "beir_custom", "mteb"), 5)
     assert first.departures == {}
     assert "whose means have 5 decimals: the number was rounded twice" in first.words
-    assert not others
+    assert not rest
     plain = sm.reconcile(lists, labels, "recall@1", ".1481", departures=0, connection=database())
     assert {"beir", "ranx"} <= {*plain.candidates[0].presets}
     assert plain.candidates[0].decimals == 0

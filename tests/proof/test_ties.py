@@ -64,11 +64,11 @@ def orders(items: dict[str, float]) -> Iterator[list[str]]:
 
 def values(result: sm.Result) -> dict[tuple[str, str], list[float | None]]:
     """Query and metric -> the values under all systems."""
-    found = defaultdict(list)
+    numbers = defaultdict(list)
     for row in result.per_query().to_pylist():
         for text in METRICS:
-            found[row["query_id"], text].append(row[result.spec.measure(text).column])
-    return found
+            numbers[row["query_id"], text].append(row[result.spec.measure(text).column])
+    return numbers
 
 
 @by_turns(1)
@@ -113,9 +113,9 @@ def test_the_average_is_the_mean_over_all_orders(seed: int) -> None:
 
 def _mean(numbers: list[float | None], orders_there_are: int) -> float | None:
     """The mean of the values; a system without this order has NULL, and so has an undefined one."""
-    known = [number for number in numbers if number is not None]
-    assert len(known) in (0, orders_there_are)
-    return math.fsum(known) / len(known) if known else None
+    defined = [number for number in numbers if number is not None]
+    assert len(defined) in (0, orders_there_are)
+    return math.fsum(defined) / len(defined) if defined else None
 
 
 def test_a_long_tie_is_exact() -> None:
@@ -126,10 +126,10 @@ def test_a_long_tie_is_exact() -> None:
                       "grade": [1.0] * 10})  # fmt: skip
     result = evaluate(run, truth, ["hit@100", "mrr", "recall@100", "first_rank"], ties="average")
     none_of_100 = math.comb(990, 100) / math.comb(1000, 100)
-    first = [math.comb(1000 - place, 9) / math.comb(1000, 10) for place in range(1, 992)]
+    first = [math.comb(1000 - rank, 9) / math.comb(1000, 10) for rank in range(1, 992)]
     assert result["hit@100"] == pytest.approx(1 - none_of_100, rel=1e-12)
     assert result["mrr"] == pytest.approx(
-        math.fsum(chance / place for place, chance in enumerate(first, start=1)), rel=1e-12
+        math.fsum(chance / rank for rank, chance in enumerate(first, start=1)), rel=1e-12
     )
     assert result["recall@100"] == pytest.approx(0.1, rel=1e-12)
     assert result["first_rank"] == pytest.approx(1001 / 11, rel=1e-12)
@@ -149,17 +149,17 @@ def test_best_and_worst_bound_every_order(seed: int) -> None:
     )
     truth = pa.Table.from_pylist(labels(seed))
     rules = ["worst", "id_asc", "id_desc", "input_order", "average", "best"]
-    found = {
+    results = {
         rule: evaluate(run, truth, BOUNDED, ties=rule, cell=f"{rule} {seed}") for rule in rules
     }
-    columns = [measure.column for measure in found["best"].measures]
+    columns = [measure.column for measure in results["best"].measures]
     wrong = []
-    for rows in zip(*(found[rule].per_query().to_pylist() for rule in rules), strict=True):
+    for rows in zip(*(results[rule].per_query().to_pylist() for rule in rules), strict=True):
         for column in columns:
-            worst, *others, best = (row[column] for row in rows)
+            worst, *middle, best = (row[column] for row in rows)
             if best is not None:
-                between = all(worst - 1e-12 <= other <= best + 1e-12 for other in others)
-                wrong += [] if between else [(column, rows[0]["query_id"], worst, others, best)]
+                between = all(worst - 1e-12 <= other <= best + 1e-12 for other in middle)
+                wrong += [] if between else [(column, rows[0]["query_id"], worst, middle, best)]
     assert wrong == []
 
 

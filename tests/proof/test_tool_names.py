@@ -96,27 +96,27 @@ def refusal(text: str, preset: str) -> str:
     return ""
 
 
-def is_known(text: str, preset: str, refused: str) -> bool:
+def is_read_or_refused(text: str, preset: str, refused: str) -> bool:
     """Whether it is read, needs more than two tables, or is refused as the tool's."""
-    told = refusal(text, preset)
-    return not told or refused in told or " needs the " in told
+    message = refusal(text, preset)
+    return not message or refused in message or " needs the " in message
 
 
 @pytest.mark.parametrize("preset", sorted({preset for preset, _, _ in SPELLINGS}))
 def test_a_tools_own_spelling_is_read_under_its_preset_and_told_without_it(preset: str) -> None:
     for text, ours in ((text, ours) for name, text, ours in SPELLINGS if name == preset):
-        asked = spec(text, preset)
-        assert [str(one) for one in asked.measures] == [ours]
-        assert asked.measure(text) == asked.measure(ours) == asked.measures[0]
-        again = asked.having(by=["country"])  # what is read once is not read again
-        assert again.measures == asked.measures
-        told = refusal(text, "house")
-        assert not told or "give preset=" in told or "has none" in told or text[0] == "P"
+        parsed = spec(text, preset)
+        assert [str(measure) for measure in parsed.measures] == [ours]
+        assert parsed.measure(text) == parsed.measure(ours) == parsed.measures[0]
+        again = parsed.having(by=["country"])  # what is read once is not read again
+        assert again.measures == parsed.measures
+        message = refusal(text, "house")
+        assert not message or "give preset=" in message or "has none" in message or text[0] == "P"
 
 
 def test_a_name_that_stands_for_several_cutoffs_is_all_of_them() -> None:
     assert len(spec("P", "trec_eval").measures) == len(spec("recall", "trec_eval").measures) == 9
-    assert [str(one) for one in spec("success", "trec_eval_9").measures] == [
+    assert [str(measure) for measure in spec("success", "trec_eval_9").measures] == [
         *("hit@1", "hit@5", "hit@10")
     ]
     levels = spec("iprec_at_recall", "trec_eval").measures
@@ -165,7 +165,7 @@ def test_every_row_of_the_tables_is_a_metric_here_or_names_one() -> None:
         for why in tool.missing.values():
             if "nearest: " in why:
                 nearest = why.partition("nearest: ")[2].split(", ")
-                assert {re.split(r"[(@]", one)[0] for one in nearest} <= names
+                assert {re.split(r"[(@]", text)[0] for text in nearest} <= names
 
 
 def _cutoff(ours: str) -> str:
@@ -188,8 +188,8 @@ def test_the_names_that_the_tools_are_compared_by_are_read_as_these_metrics() ->
                 continue
             is_cut = re.search(r"@|_\d", name.removesuffix("@k"))
             at = "" if is_cut or "@" not in ours else "@" + ours.partition("@")[2]
-            asked = spec(f"{name.removesuffix('@k')}{at}", preset)
-            assert asked.measures == spec(ours, preset).measures, (preset, name)
+            parsed = spec(f"{name.removesuffix('@k')}{at}", preset)
+            assert parsed.measures == spec(ours, preset).measures, (preset, name)
             alike += 1
     assert alike > 150
 
@@ -207,9 +207,11 @@ OF_RANX = [
 
 def data(seed: int) -> Data:
     """Lists without equal scores; every labelled query has one, so that tools do not differ."""
-    found = world(seed, ties=False, lengths=(1, 12), queries=20)
-    labels = {query: grades for query, grades in found.labels.items() if any(grades.values())}
-    lists = {query: scores for query, scores in found.lists.items() if query in labels and scores}
+    generated = world(seed, ties=False, lengths=(1, 12), queries=20)
+    labels = {query: grades for query, grades in generated.labels.items() if any(grades.values())}
+    lists = {
+        query: scores for query, scores in generated.lists.items() if query in labels and scores
+    }
     return Data(lists, {query: labels[query] for query in lists})
 
 
@@ -221,10 +223,10 @@ def agree(ours: dict[tuple[str, str], float], text: str, theirs: dict[str, float
 
 @pytest.mark.long  # ranx compiles its functions
 def test_ranx_gives_these_numbers_by_its_own_names() -> None:
-    known = data(4)
-    ours = known.ours(OF_RANX, "ranx")
+    sample = data(4)
+    ours = sample.ours(OF_RANX, "ranx")
     for name in OF_RANX:
-        theirs = ranx_number(known.lists, known.labels, name)
+        theirs = ranx_number(sample.lists, sample.labels, name)
         agree(ours, name, theirs)
         assert ours[name, MEAN] == pytest.approx(sum(theirs.values()) / len(theirs), abs=1e-9)
     graded = Data({"q": {"x": 3.0, "a": 2.0}}, {"q": {"a": 3}})
@@ -236,7 +238,7 @@ def test_every_name_of_ranx_is_known() -> None:
     source = peer("inspect").getsource(peer("ranx.metrics").metric_switch)
     names = {*re.findall(r'== "([\w-]+)"', source)}
     assert names
-    assert names == {*next(one for one in TOOLS if one.tool == "ranx").names} - {
+    assert names == {*next(tool for tool in TOOLS if tool.tool == "ranx").names} - {
         *("hit_rate@k", "precision@k", "recall@k", "f1@k")
     }
 
@@ -244,40 +246,43 @@ def test_every_name_of_ranx_is_known() -> None:
 @pytest.mark.long
 def test_every_measure_of_trec_eval_is_read_or_refused_by_name() -> None:
     """Those that are read give its numbers by its own names; families at all their cutoffs."""
-    tool, known = peer("pytrec_eval"), data(5)
+    tool, sample = peer("pytrec_eval"), data(5)
     read: list[str] = []
     for name in sorted(tool.supported_measures):
-        told = refusal(name, "trec_eval_9")
-        assert not told or "trec_eval has" in told
-        read += [] if told else [name]
+        message = refusal(name, "trec_eval_9")
+        assert not message or "trec_eval has" in message
+        read += [] if message else [name]
     assert len(read) >= 22
     labels = {
-        query: {item: int(g) for item, g in own.items()} for query, own in known.labels.items()
+        query: {item: int(g) for item, g in grades.items()}
+        for query, grades in sample.labels.items()
     }
-    found = tool.RelevanceEvaluator(labels, {*read}).evaluate(known.lists)
-    values = [name for name in next(iter(found.values())) if name in read or name[:2] != "nu"]
-    ours = known.ours([name for name in values if name != "num_q"], "trec_eval_9")
+    results = tool.RelevanceEvaluator(labels, {*read}).evaluate(sample.lists)
+    values = [name for name in next(iter(results.values())) if name in read or name[:2] != "nu"]
+    ours = sample.ours([name for name in values if name != "num_q"], "trec_eval_9")
     for name in values:
-        theirs = {query: own[name] for query, own in found.items()}
+        theirs = {query: row[name] for query, row in results.items()}
         if name.startswith("gm_"):  # its values are logarithms, their mean is no mean of ours
             mean = tool.compute_aggregated_measure(name, [*theirs.values()])
             assert ours[name, MEAN] == pytest.approx(mean, rel=1e-12)
         elif name != "num_q":
             agree(ours, name, theirs)
     level2 = tool.RelevanceEvaluator(labels, {"P", "set_P"}, relevance_level=2)
-    theirs = level2.evaluate(known.lists)
-    ours = known.ours(["P(rel=2)_5", "set_P(rel=2)"], "trec_eval_9")
-    agree(ours, "P(rel=2)_5", {query: own["P_5"] for query, own in theirs.items()})
-    agree(ours, "set_P(rel=2)", {query: own["set_P"] for query, own in theirs.items()})
+    theirs = level2.evaluate(sample.lists)
+    ours = sample.ours(["P(rel=2)_5", "set_P(rel=2)"], "trec_eval_9")
+    agree(ours, "P(rel=2)_5", {query: row["P_5"] for query, row in theirs.items()})
+    agree(ours, "set_P(rel=2)", {query: row["set_P"] for query, row in theirs.items()})
 
 
 @pytest.mark.long
 def test_every_measure_of_ir_measures_is_read_or_refused_by_name() -> None:
     """As text and as the object itself."""
-    tool, known = peer("ir_measures"), data(6)
+    tool, sample = peer("ir_measures"), data(6)
     for name, measure in tool.measures.registry.items():
         texts = [name, f"{name}@10", str(measure), f"{name}(rel=2)", f"{name}(p=0.8)"]
-        assert any(is_known(text, "ir_measures", "ir_measures has") for text in texts), name
+        assert any(is_read_or_refused(text, "ir_measures", "ir_measures has") for text in texts), (
+            name
+        )
     measures = [
         *(tool.SetP, tool.SetR, tool.SetF, tool.SetP(rel=2), tool.P @ 5),
         *(tool.P(rel=2, judged_only=False) @ 5, tool.R @ 5, tool.AP(rel=2), tool.nDCG @ 10),
@@ -290,31 +295,31 @@ def test_every_measure_of_ir_measures_is_read_or_refused_by_name() -> None:
         *(tool.SetAP, tool.SetAP(rel=2), tool.SetP(relative=True), tool.SetP(rel=2, relative=True)),
     ]
     texts = [str(measure) for measure in measures]
-    ours = known.ours(texts, "ir_measures")
+    ours = sample.ours(texts, "ir_measures")
     provider = tool.providers.registry["pytrec_eval"]
     for measure, text in zip(measures, texts, strict=True):
-        found = provider.calc([measure], known.labels, known.lists).per_query
-        agree(ours, text, {row.query_id: row.value for row in found})
-    ranked = {q: dict(own) for q, own in known.lists.items()}
-    result = sm.evaluate(ranked, known.labels, measures, preset="ir_measures")
+        rows = provider.calc([measure], sample.labels, sample.lists).per_query
+        agree(ours, text, {row.query_id: row.value for row in rows})
+    ranked = {q: dict(scores) for q, scores in sample.lists.items()}
+    result = sm.evaluate(ranked, sample.labels, measures, preset="ir_measures")
     assert result[str(tool.SetP)] == result["set_precision"]
     for measure in (tool.Accuracy, tool.Accuracy(rel=2), tool.Accuracy @ 5):
-        theirs = {query: accuracy(tool, measure, known, query) for query in known.lists}
-        agree(known.ours([str(measure)], "ir_measures"), str(measure), theirs)
-    squared = provider.calc([tool.SetF(beta=4.0)], known.labels, known.lists).per_query
-    ours = known.ours(["set_f(beta=2)"], "ir_measures")
+        theirs = {query: accuracy(tool, measure, sample, query) for query in sample.lists}
+        agree(sample.ours([str(measure)], "ir_measures"), str(measure), theirs)
+    squared = provider.calc([tool.SetF(beta=4.0)], sample.labels, sample.lists).per_query
+    ours = sample.ours(["set_f(beta=2)"], "ir_measures")
     agree(ours, "set_f(beta=2)", {row.query_id: row.value for row in squared})
 
 
-def accuracy(tool: ModuleType, measure: Any, known: Data, query: str) -> float:
+def accuracy(tool: ModuleType, measure: Any, sample: Data, query: str) -> float:
     """Accuracy of a query in ir_measures, beside a measure of another provider.
 
     Alone it would have no row for a list without a relevant item, and leave it out of its mean.
     Where all that counts is relevant, so that there is no pair, it divides by 0: 1 here.
     """
-    measures, labels = [measure, tool.P @ 5], {query: known.labels[query]}
+    measures, labels = [measure, tool.P @ 5], {query: sample.labels[query]}
     try:
-        rows = tool.iter_calc(measures, labels, {query: known.lists[query]})
+        rows = tool.iter_calc(measures, labels, {query: sample.lists[query]})
         return next(float(row.value) for row in rows if row.measure == measure)
     except ZeroDivisionError:
         return 1.0
@@ -325,16 +330,18 @@ def test_every_metric_of_recbole_is_read_or_refused_by_name() -> None:
     """And GAUC weighs its users by their positives."""
     register = peer("recbole.evaluator.register")
     for name in register.metrics_dict:
-        assert any(is_known(text, "recbole", "RecBole has") for text in (name, f"{name}@10")), name
+        assert any(
+            is_read_or_refused(text, "recbole", "RecBole has") for text in (name, f"{name}@10")
+        ), name
     numpy = peer("numpy")
     scores = numpy.array([[0.9, 0.8, 0.7, 0.6, 0.5], [0.9, 0.8, 0.7, 0.6, 0.5]])
     labels = numpy.array([[0, 1, 1, 0, 1], [1, 0, 0, 0, 0]])
-    order = [[rank for rank, own in enumerate(row, 1) if own] for row in labels]
-    ranks = numpy.array([[sum(own), 5, len(own)] for own in order])
+    order = [[rank for rank, label in enumerate(row, 1) if label] for row in labels]
+    ranks = numpy.array([[sum(positions), 5, len(positions)] for positions in order])
     metric = register.metrics_dict["gauc"]
     numpy.bool = bool  # a name that NumPy took away
-    own = metric.__new__(metric)  # without a configuration
-    theirs = own.metric_info(*(part.squeeze() for part in numpy.split(ranks, 3, axis=1)))
+    gauc = metric.__new__(metric)  # without a configuration
+    theirs = gauc.metric_info(*(part.squeeze() for part in numpy.split(ranks, 3, axis=1)))
     assert sm.evaluate(scores, labels, "GAUC", preset="recbole")["GAUC"] == pytest.approx(theirs)
 
 
@@ -361,14 +368,14 @@ def test_the_command_line_reads_them_too(tmp_path: Path) -> None:
     run, qrels = tmp_path / "a.run", tmp_path / "qrels.txt"
     run.write_text("q1 Q0 a 1 2.0 tag\nq1 Q0 b 2 1.0 tag\n", encoding="utf-8")
     qrels.write_text("q1 0 b 2\n", encoding="utf-8")
-    asked = ["evaluate", str(run), str(qrels), "--preset", "trec_eval", "-o", "csv"]
-    done = CliRunner().invoke(cli, [*asked, "-m", "P.1,2,set_P,P(rel=2)_2"])
-    assert done.exit_code == 0
-    names = [row["metric"] for row in csv.DictReader(done.stdout.splitlines())]
+    arguments = ["evaluate", str(run), str(qrels), "--preset", "trec_eval", "-o", "csv"]
+    result = CliRunner().invoke(cli, [*arguments, "-m", "P.1,2,set_P,P(rel=2)_2"])
+    assert result.exit_code == 0
+    names = [row["metric"] for row in csv.DictReader(result.stdout.splitlines())]
     assert names == ["precision", "precision", "set_precision", "precision(rel=2)"]
-    done = CliRunner().invoke(cli, [*asked, "-m", "map", "-l", "2"])
-    assert done.exit_code == 2
-    assert "-m 'P(rel=2)@5,map(rel=2)'" in done.stderr
+    result = CliRunner().invoke(cli, [*arguments, "-m", "map", "-l", "2"])
+    assert result.exit_code == 2
+    assert "-m 'P(rel=2)@5,map(rel=2)'" in result.stderr
 
 
 def test_lists_are_called_by_the_names_that_are_ours() -> None:

@@ -27,23 +27,23 @@ def lists(seed: int) -> Lists:
     return {f"q{n}": rng.sample("abcdefghijklmnop", rng.choice((1, 2, 5, 12))) for n in QUERIES}
 
 
-def rows(found: Lists, **more: str) -> list[dict[str, Any]]:
+def rows(ranked: Lists, **columns: str) -> list[dict[str, Any]]:
     return [
-        {"query_id": query, "item_id": item, "score": float(len(items) - place), **more}
-        for query, items in found.items()
-        for place, item in enumerate(items)
+        {"query_id": query, "item_id": item, "score": float(len(items) - position), **columns}
+        for query, items in ranked.items()
+        for position, item in enumerate(items)
     ]
 
 
-def labels(found: Lists) -> pa.Table:
+def labels(ranked: Lists) -> pa.Table:
     """A label of each query, so that each counts."""
-    return pa.table({"query_id": list(found), "item_id": ["a"] * len(found), "grade": [1.0] * 30})
+    return pa.table({"query_id": list(ranked), "item_id": ["a"] * len(ranked), "grade": [1.0] * 30})
 
 
 def values(result: Result, text: str, system: str | None = None) -> dict[str, float]:
     column = result.spec.measure(text).column
-    found = result.per_query().to_pylist()
-    return {row["query_id"]: row[column] for row in found if system in (None, row.get("system"))}
+    records = result.per_query().to_pylist()
+    return {row["query_id"]: row[column] for row in records if system in (None, row.get("system"))}
 
 
 @pytest.mark.parametrize("metric", ["PFound", "ERR"])
@@ -53,8 +53,8 @@ def test_catboost_on_probabilities(metric: str) -> None:
     grades = {q: {i: rng.choice((0, 0.1, 0.4, 0.85, 1)) for i in ids} for q, ids in ranked.items()}
     labelled = [
         {"query_id": query, "item_id": item, "grade": float(grade)}
-        for query, own in grades.items()
-        for item, grade in own.items()
+        for query, graded in grades.items()
+        for item, grade in graded.items()
     ]
     ours = f"{metric.lower()}(stop=linear, max_grade=1)"
     result = evaluate(
@@ -67,7 +67,7 @@ def test_catboost_on_probabilities(metric: str) -> None:
         theirs = {
             query: eval_metric(
                 [grades[query][item] for item in items],
-                [-place for place in range(len(items))],
+                [-position for position in range(len(items))],
                 f"{metric}:top={k}",
                 group_id=[0] * len(items),
             )[0]
@@ -77,16 +77,16 @@ def test_catboost_on_probabilities(metric: str) -> None:
 
 
 def test_replay_beyond_accuracy() -> None:
-    tool, each = peer("replay.metrics"), peer("replay.metrics.descriptors").PerUser()
+    tool, per_user = peer("replay.metrics"), peer("replay.metrics.descriptors").PerUser()
     new, base = lists(1), lists(2)
     category = {
         item: ["red", "green", "blue", "white"][n % 4] for n, item in enumerate("abcdefghijklmnop")
     }
-    scored = {q: [(i, float(-n)) for n, i in enumerate(own)] for q, own in new.items()}
-    known = {q: [(i, float(-n)) for n, i in enumerate(own)] for q, own in base.items()}
-    kinds = {q: [(category[i], score) for i, score in own] for q, own in scored.items()}
-    unexpected = tool.Unexpectedness(list(K), mode=each)(scored, known)
-    diverse = tool.CategoricalDiversity(list(K), mode=each)(kinds)
+    scored = {q: [(i, float(-n)) for n, i in enumerate(items)] for q, items in new.items()}
+    baseline = {q: [(i, float(-n)) for n, i in enumerate(items)] for q, items in base.items()}
+    kinds = {q: [(category[i], score) for i, score in items] for q, items in scored.items()}
+    unexpected = tool.Unexpectedness(list(K), mode=per_user)(scored, baseline)
+    diverse = tool.CategoricalDiversity(list(K), mode=per_user)(kinds)
     result = evaluate(
         pa.Table.from_pylist(rows(new, system="new") + rows(base, system="base")),
         labels(new),
@@ -98,8 +98,10 @@ def test_replay_beyond_accuracy() -> None:
     )
     for k in K:
         for name, theirs in (("unexpectedness", unexpected), ("categorical_diversity", diverse)):
-            (own,) = [theirs[key] for key in theirs if key.split("@")[1].split("-")[0] == str(k)]
-            assert values(result, f"{name}@{k}", "new") == pytest.approx(own, abs=EXACT), name
+            (expected,) = [
+                theirs[key] for key in theirs if key.split("@")[1].split("-")[0] == str(k)
+            ]
+            assert values(result, f"{name}@{k}", "new") == pytest.approx(expected, abs=EXACT), name
 
 
 NDEVAL = {
@@ -145,19 +147,19 @@ def test_ndeval_on_subtopics(seed: int) -> None:
         no_relevant="zero",
     )
     for text, name in NDEVAL.items():
-        own = {query: found[name] for query, found in theirs.items()}
-        assert values(result, text) == pytest.approx(own, abs=EXACT), name
+        expected = {query: row[name] for query, row in theirs.items()}
+        assert values(result, text) == pytest.approx(expected, abs=EXACT), name
 
 
 def _history(seed: int) -> list[tuple[str, str]]:
     """Who took what before: 40 users, of whom most took what is most popular."""
-    rng, found = random.Random(seed), set()
+    rng, taken = random.Random(seed), set()
     for number in range(40):
         for item in "abcdefghijklmnop":
             if rng.random() < 0.9 / (1 + "abcdefghijklmnop".index(item)):
-                found.add((f"u{number}", item))
-    found |= {("u0", item) for item in "abcdefghijklmnop"}
-    return sorted(found)
+                taken.add((f"u{number}", item))
+    taken |= {("u0", item) for item in "abcdefghijklmnop"}
+    return sorted(taken)
 
 
 def _popularity(history: list[tuple[str, str]]) -> pa.Table:
@@ -174,13 +176,13 @@ def _popularity(history: list[tuple[str, str]]) -> pa.Table:
 
 
 def test_replay_surprisal() -> None:
-    tool, each = peer("replay.metrics"), peer("replay.metrics.descriptors").PerUser()
+    tool, per_user = peer("replay.metrics"), peer("replay.metrics.descriptors").PerUser()
     ranked, history = lists(3), _history(4)
-    scored = {q: [(i, float(-n)) for n, i in enumerate(own)] for q, own in ranked.items()}
+    scored = {q: [(i, float(-n)) for n, i in enumerate(items)] for q, items in ranked.items()}
     train: dict[str, list[str]] = {}
     for user, item in history:
         train.setdefault(user, []).append(item)
-    theirs = tool.Surprisal(list(K), mode=each)(scored, train)
+    theirs = tool.Surprisal(list(K), mode=per_user)(scored, train)
     result = evaluate(
         pa.Table.from_pylist(rows(ranked)),
         labels(ranked),
@@ -189,16 +191,16 @@ def test_replay_surprisal() -> None:
         items=_popularity(history),
     )
     for k in K:
-        (own,) = [theirs[key] for key in theirs if key.endswith(f"@{k}")]
-        assert values(result, f"surprisal@{k}") == pytest.approx(own, abs=EXACT)
+        (expected,) = [theirs[key] for key in theirs if key.endswith(f"@{k}")]
+        assert values(result, f"surprisal@{k}") == pytest.approx(expected, abs=EXACT)
 
 
 def test_replay_list_auc() -> None:
-    tool, each = peer("replay.metrics"), peer("replay.metrics.descriptors").PerUser()
+    tool, per_user = peer("replay.metrics"), peer("replay.metrics.descriptors").PerUser()
     ranked, rng = lists(9), random.Random(10)
     liked = {q: rng.sample("abcdefghijklmnop", rng.choice((1, 4, 16))) for q in ranked}
-    scored = {q: [(i, float(-n)) for n, i in enumerate(own)] for q, own in ranked.items()}
-    theirs = tool.RocAuc(list(K), mode=each)(scored, liked)
+    scored = {q: [(i, float(-n)) for n, i in enumerate(items)] for q, items in ranked.items()}
+    theirs = tool.RocAuc(list(K), mode=per_user)(scored, liked)
     result = evaluate(
         pa.Table.from_pylist(rows(ranked)),
         _labels(liked),
@@ -206,8 +208,8 @@ def test_replay_list_auc() -> None:
         cell="replay",
     )
     for k in K:
-        (own,) = [theirs[key] for key in theirs if key.endswith(f"@{k}")]
-        assert values(result, f"list_auc@{k}") == pytest.approx(own, abs=EXACT)
+        (expected,) = [theirs[key] for key in theirs if key.endswith(f"@{k}")]
+        assert values(result, f"list_auc@{k}") == pytest.approx(expected, abs=EXACT)
 
 
 def _labels(liked: Lists) -> pa.Table:
@@ -221,7 +223,7 @@ def test_rectools_beyond_accuracy() -> None:
     tool, pandas = peer("rectools.metrics"), peer("pandas")
     ranked, history, rng = lists(5), _history(6), random.Random(7)
     names = ["user_id", "item_id"]
-    places = [(q, i, rank) for q, own in ranked.items() for rank, i in enumerate(own, start=1)]
+    places = [(q, i, rank) for q, items in ranked.items() for rank, i in enumerate(items, start=1)]
     reco = pandas.DataFrame(places, columns=[*names, "rank"])
     before = pandas.DataFrame(history, columns=names)
     liked = {q: rng.sample("abcdefghijklmnop", 5) for q in ranked}
@@ -239,5 +241,5 @@ def test_rectools_beyond_accuracy() -> None:
         rare = tool.MeanInvUserFreq(k=k).calc_per_user(reco, before)
         lucky = tool.Serendipity(k=k).calc_per_user(reco, after, before, catalog)
         for name, theirs in (("miuf", rare), ("serendipity", lucky)):
-            own = {query: float(value) for query, value in theirs.items()}
-            assert values(result, f"{name}@{k}") == pytest.approx(own, abs=EXACT), name
+            expected = {query: float(value) for query, value in theirs.items()}
+            assert values(result, f"{name}@{k}") == pytest.approx(expected, abs=EXACT), name

@@ -79,8 +79,8 @@ class Output:
         if not is_ours(name) or (self.level > 1 and name == SPELLED["rbp"]):
             return None
         measure = sm.parse(name)
-        own = measure.metric
-        has_level = self.level > 1 and "rel" in own.parameters and "gain" not in own.options
+        metric = measure.metric
+        has_level = self.level > 1 and "rel" in metric.parameters and "gain" not in metric.options
         return str(measure.having("rel", self.level) if has_level else measure)
 
 

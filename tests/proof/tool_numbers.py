@@ -25,16 +25,16 @@ PRINTED = (4, 5)
 """How many decimals people copy."""
 
 
-def is_first(named: list[bool], found: sm.Reconciliation) -> bool:
+def is_first(named: list[bool], reconciled: sm.Reconciliation) -> bool:
     """Whether one of the first lines is named, and none before it is a mistake alone."""
-    place = named.index(True) if True in named else LINES
-    return place < LINES and all(line.presets for line in found.candidates[:place])
+    position = named.index(True) if True in named else LINES
+    return position < LINES and all(line.presets for line in reconciled.candidates[:position])
 
 
-def named(line: Candidate, compared: Compared, asked: str, value: float) -> bool:
+def named(line: Candidate, compared: Compared, text: str, value: float) -> bool:
     """Whether a line names the tool with what its metric's text says, or a tool that is equal."""
-    said = set(re.findall(r"(\w+)=", asked))
-    is_it = compared.preset in line.presets and set(line.departures) <= said
+    settings = set(re.findall(r"(\w+)=", text))
+    is_it = compared.preset in line.presets and set(line.departures) <= settings
     return is_it or (not line.departures and apart(line.value, value) <= compared.tolerance)
 
 
@@ -65,10 +65,10 @@ def is_of(preset: str, text: str) -> bool:
 def tables(lists: Lists, labels: Labels) -> Iterator[pa.Table]:
     """The lists and the labels as tables."""
     columns: list[tuple[str, Lists | Labels]] = [("score", lists), ("grade", labels)]
-    for column, found in columns:
+    for column, values in columns:
         rows = [
             {"query_id": query, "item_id": item, column: float(number)}
-            for query, items in found.items()
+            for query, items in values.items()
             for item, number in items.items()
         ]
         yield pa.Table.from_pylist(rows)
