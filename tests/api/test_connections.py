@@ -82,13 +82,13 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """A spec on files, and one on the tables of a database."""
-    made = tmp_path / "work"
-    made.mkdir()
-    (made / "runs.csv").write_text("query_id,item_id,score\nq1,a,2\nq1,b,1\nq2,c,1\n")
-    (made / "truth.csv").write_text("query_id,item_id,grade\nq1,b,1\nq2,c,2\n")
-    (made / "files.yml").write_text(FILES)
-    (made / "tables.yml").write_text(TABLES)
-    return made
+    work = tmp_path / "work"
+    work.mkdir()
+    (work / "runs.csv").write_text("query_id,item_id,score\nq1,a,2\nq1,b,1\nq2,c,1\n")
+    (work / "truth.csv").write_text("query_id,item_id,grade\nq1,b,1\nq2,c,2\n")
+    (work / "files.yml").write_text(FILES)
+    (work / "tables.yml").write_text(TABLES)
+    return work
 
 
 LIVE = ["duckdb", "sqlite", pytest.param("postgres", marks=pytest.mark.xdist_group("postgres"))]
@@ -107,9 +107,9 @@ def rows(file: Path, table: str = "metrics") -> int:
     return int(count)
 
 
-def there(folder: Path) -> set[str]:
+def databases_in(folder: Path) -> set[str]:
     """The databases in a folder."""
-    return {one.name for one in folder.iterdir() if one.suffix in (".duckdb", ".db")}
+    return {path.name for path in folder.iterdir() if path.suffix in (".duckdb", ".db")}
 
 
 # -- the target that profiles.yml names ---------------------------------------------------
@@ -119,12 +119,12 @@ def there(folder: Path) -> set[str]:
 @pytest.mark.parametrize("layout", first(1, [OWN, "shop:\n  " + OWN.replace("\n", "\n  ")]))
 def test_run_and_check_use_the_target_of_profiles(folder: Path, layout: str) -> None:
     (folder / "profiles.yml").write_text(layout)
-    done = sqlmetrics("run", "files.yml", folder=folder)
-    assert "dev of profiles.yml\nnew database out.duckdb\n" in done.stderr
+    completed = sqlmetrics("run", "files.yml", folder=folder)
+    assert "dev of profiles.yml\nnew database out.duckdb\n" in completed.stderr
     assert rows(folder / "out.duckdb") == 2
     assert "1 of 1 checks hold" in sqlmetrics("check", "files.yml", folder=folder).stderr
-    told = sqlmetrics("check", "tables.yml", "--errors", "json", folder=folder, expect=4).stderr
-    assert json.loads(told)["exit_code"] == 4
+    error = sqlmetrics("check", "tables.yml", "--errors", "json", folder=folder, expect=4).stderr
+    assert json.loads(error)["exit_code"] == 4
     sqlmetrics("run", "files.yml", "--target", "lite", folder=folder)
     sqlmetrics("check", "files.yml", "--target", "lite", folder=folder)
     with sqlite3.connect(folder / "out.db") as connection:
@@ -143,14 +143,14 @@ def test_a_dry_run_is_of_the_target_and_makes_nothing(folder: Path) -> None:
     assert "create table if not exists metrics (\n    spec varchar not null" in of_duckdb
     compiled = sqlmetrics("compile", "tables.yml", "--target", "pg", folder=folder).stdout
     assert compiled.startswith("-- PostgreSQL:")
-    assert not there(folder)
+    assert not databases_in(folder)
 
 
 @by_turns(0.7)
 def test_what_a_run_writes_is_never_lost(folder: Path) -> None:
     """No name is no database in memory, and a database in memory is no place for a job."""
     (folder / "profiles.yml").write_text(OWN)
-    for where, said in (
+    for where, message in (
         (["--target", "memory"], "duckdb:// is a database in memory: the tables would be lost"),
         (["--connection", "duckdb://"], "the tables would be lost when the run ends"),
         (["--connection", "sqlite://"], "or --publish"),
@@ -163,12 +163,12 @@ def test_what_a_run_writes_is_never_lost(folder: Path) -> None:
         (["--db", "postgresql://ann:s3cr3t@host/db"], "give a URL with --connection"),
         (["--target", "postgresql://ann:s3cr3t@host/db"], "give a URL with --connection"),
     ):
-        told = sqlmetrics("run", "files.yml", *where, folder=folder, expect=2).stderr
-        assert said in told
-        assert "s3cr3t" not in told
+        stderr = sqlmetrics("run", "files.yml", *where, folder=folder, expect=2).stderr
+        assert message in stderr
+        assert "s3cr3t" not in stderr
     passing = ["run", "files.yml", "--target", "memory", "--publish"]
-    told = sqlmetrics(*passing, "sqlite://", folder=folder, expect=2).stderr
-    assert "--publish sqlite:// is a database in memory" in told
+    stderr = sqlmetrics(*passing, "sqlite://", folder=folder, expect=2).stderr
+    assert "--publish sqlite:// is a database in memory" in stderr
     sqlmetrics(*passing, "p.duckdb", folder=folder)
     assert rows(folder / "p.duckdb") == 2
     (folder / "profiles.yml").unlink()
@@ -176,7 +176,7 @@ def test_what_a_run_writes_is_never_lost(folder: Path) -> None:
         assert "say where: --db" in sqlmetrics(verb, "files.yml", folder=folder, expect=2).stderr
     with pytest.raises(sm.SpecError, match="an empty text"):
         connect("")
-    assert there(folder) == {"p.duckdb"}
+    assert databases_in(folder) == {"p.duckdb"}
 
 
 # -- where profiles.yml is looked for, and names in it ------------------------------------
@@ -191,18 +191,18 @@ def test_profiles_are_looked_for_in_this_order(
     elsewhere.mkdir()
     monkeypatch.setenv("DBT_PROFILES_DIR", str(tmp_path / "dbt"))
     (tmp_path / "dbt").mkdir()
-    places = [home / ".dbt", tmp_path / "dbt", elsewhere, folder]
-    for number, place in enumerate(places):
+    directories = [home / ".dbt", tmp_path / "dbt", elsewhere, folder]
+    for number, directory in enumerate(directories):
         profile = f"outputs: {{only: {{type: duckdb, path: at{number}.duckdb}}}}\n"
-        (place / "profiles.yml").write_text(profile)
-        if place == folder:
+        (directory / "profiles.yml").write_text(profile)
+        if directory == folder:
             monkeypatch.setenv("SQLMETRICS_TRUSTED", str(folder))
         sqlmetrics("run", str(folder / "files.yml"), folder=elsewhere)
     # paths start in the current folder, beside the spec in that of the spec
-    assert there(elsewhere) == {"at0.duckdb", "at1.duckdb", "at2.duckdb"}
-    assert there(folder) == {"at3.duckdb"}
-    for given in (str(home / ".dbt"), str(home / ".dbt" / "profiles.yml")):
-        line = ["check", str(folder / "files.yml"), "--profiles", given]
+    assert databases_in(elsewhere) == {"at0.duckdb", "at1.duckdb", "at2.duckdb"}
+    assert databases_in(folder) == {"at3.duckdb"}
+    for profiles in (str(home / ".dbt"), str(home / ".dbt" / "profiles.yml")):
+        line = ["check", str(folder / "files.yml"), "--profiles", profiles]
         assert "target only of" in sqlmetrics(*line, folder=elsewhere).stderr
 
 
@@ -230,16 +230,18 @@ def test_a_profile_beside_a_strangers_spec_wants_consent(
     (home / ".dbt" / "profiles.yml").write_text(DBT)
     (folder / "profiles.yml").write_text(STRANGER)
     fill(folder / "shop.duckdb")
-    for verb, *more in (
+    for verb, *options in (
         *(["validate"], ["show"], ["run"], ["check"], ["verify"], ["compile"], ["export", "dbt"]),
         *(["validate", "--target", "evil"], ["run", "--target", "far"]),
     ):
         for spec in (folder / "tables.yml", user / "links" / "fork" / "tables.yml"):
-            line = [verb, *more[:1], str(spec)] if verb == "export" else [verb, str(spec), *more]
-            told = sqlmetrics(*line, folder=user, expect=2).stderr
-            assert f"{spec.parent / 'profiles.yml'} is not used: its folder is neither" in told
-            assert f"--profiles {spec.parent / 'profiles.yml'}" in told
-            assert f"SQLMETRICS_TRUSTED={folder}" in told
+            line = (
+                [verb, *options[:1], str(spec)] if verb == "export" else [verb, str(spec), *options]
+            )
+            message = sqlmetrics(*line, folder=user, expect=2).stderr
+            assert f"{spec.parent / 'profiles.yml'} is not used: its folder is neither" in message
+            assert f"--profiles {spec.parent / 'profiles.yml'}" in message
+            assert f"SQLMETRICS_TRUSTED={folder}" in message
     # what does not ask for a profile needs no consent
     spec = str(folder / "tables.yml")
     sqlmetrics("validate", spec, "--db", str(folder / "shop.duckdb"), folder=user)
@@ -252,14 +254,14 @@ def test_a_profile_beside_a_strangers_spec_wants_consent(
         ([spec, "--profiles", str(folder / "profiles.yml")], ""),
     ):
         monkeypatch.setenv("SQLMETRICS_TRUSTED", trusted)
-        told = sqlmetrics("validate", *line, "--target", "lost", folder=user, expect=2).stderr
-        assert "there is no database file" in told
+        message = sqlmetrics("validate", *line, "--target", "lost", folder=user, expect=2).stderr
+        assert "there is no database file" in message
     # a link to one's own profile does not make a stranger's folder one's own
     monkeypatch.setenv("SQLMETRICS_TRUSTED", str(user))
     (folder / "profiles.yml").unlink()
     (folder / "profiles.yml").symlink_to(home / ".dbt" / "profiles.yml")
-    told = sqlmetrics("validate", str(user / "links/fork/tables.yml"), folder=user, expect=2)
-    assert "is not used" in told.stderr
+    completed = sqlmetrics("validate", str(user / "links/fork/tables.yml"), folder=user, expect=2)
+    assert "is not used" in completed.stderr
     # the folder that one stands in is one's own, by whichever name
     (folder / "profiles.yml").unlink()
     (folder / "profiles.yml").write_text("outputs: {a: {type: duckdb, path: shop.duckdb}}")
@@ -278,29 +280,31 @@ def test_names_of_outputs(folder: Path) -> None:
     ):
         text = sqlmetrics("compile", "tables.yml", "--target", name, folder=folder).stdout
         assert text.startswith(f"-- {DIALECTS[expected].title}:") == (expected != "duckdb")
-    for line, said in (
+    for line, message in (
         (["--target", "dev"], "several profiles have the output 'dev'; give shop.dev, web.dev"),
         (["--target", "prod"], "unknown output 'prod'"),
         ([], "has several profiles; choose by --target: shop.dev, shop.lite, web.dev, web.pg"),
         (["--target", "x", "--profiles", "no.yml"], "cannot read no.yml"),
     ):
-        assert said in sqlmetrics("run", "files.yml", *line, folder=folder, expect=2).stderr
-    told = sqlmetrics("run", "files.yml", "--connection", "a:s3cr3t@b", folder=folder, expect=2)
-    assert "s3cr3t" not in told.stderr
-    for text, said in (
+        assert message in sqlmetrics("run", "files.yml", *line, folder=folder, expect=2).stderr
+    completed = sqlmetrics(
+        "run", "files.yml", "--connection", "a:s3cr3t@b", folder=folder, expect=2
+    )
+    assert "s3cr3t" not in completed.stderr
+    for text, message in (
         ("target: dve\noutputs: {dev: {type: duckdb, path: a}}", "did you mean 'dev'?"),
         ("outputs: {a: {type: duckdb}, b: {type: duckdb}}", "names no target; choose by --target"),
         ("shop: {target: dev}", "it has no outputs"),
         ("outputs: {a: 3}", "the output 'a' must be a mapping"),
     ):
         (folder / "profiles.yml").write_text(text)
-        assert said in sqlmetrics("run", "files.yml", folder=folder, expect=2).stderr
+        assert message in sqlmetrics("run", "files.yml", folder=folder, expect=2).stderr
     (folder / "profiles.yml").unlink()
-    told = sqlmetrics("run", "files.yml", "--target", "dev", folder=folder, expect=2).stderr
-    assert "--target dev: there is no profiles.yml beside the spec, here, in DBT_PROFILES" in told
-    told = sqlmetrics("run", "files.yml", "--target", "a.duckdb", folder=folder, expect=2).stderr
-    assert "give a DuckDB file with --db" in told
-    assert not there(folder)
+    stderr = sqlmetrics("run", "files.yml", "--target", "dev", folder=folder, expect=2).stderr
+    assert "--target dev: there is no profiles.yml beside the spec, here, in DBT_PROFILES" in stderr
+    stderr = sqlmetrics("run", "files.yml", "--target", "a.duckdb", folder=folder, expect=2).stderr
+    assert "give a DuckDB file with --db" in stderr
+    assert not databases_in(folder)
 
 
 @by_turns(0.6)
@@ -311,8 +315,8 @@ def test_dbt_s_profile_of_duckdb(folder: Path) -> None:
     fill(folder / "web.duckdb")
     sqlmetrics("run", "tables.yml", "--target", "shop", folder=folder)
     assert rows(folder / "shop.duckdb", "main.metrics") == 2
-    told = sqlmetrics("check", "tables.yml", "--target", "web", folder=folder, expect=2).stderr
-    assert "the schema 'marts' does not exist in duckdb:///web.duckdb; known: main" in told
+    stderr = sqlmetrics("check", "tables.yml", "--target", "web", folder=folder, expect=2).stderr
+    assert "the schema 'marts' does not exist in duckdb:///web.duckdb; known: main" in stderr
     sqlmetrics("run", "files.yml", "--target", "web", folder=folder)
     assert rows(folder / "web.duckdb", "marts.metrics") == 2
     sqlmetrics("check", "files.yml", "--target", "web", folder=folder)
@@ -336,7 +340,7 @@ def test_dbt_s_profile_of_duckdb(folder: Path) -> None:
             "select current_setting('memory_limit'), current_setting('threads')"
         )
         assert (limit, threads) == ("953.6 MiB", 1)
-    for wrong, said in (
+    for wrong, message in (
         ("attach: [{path: shpo.duckdb}]", "there is no database file 'shpo.duckdb'; did you mean"),
         ("attach: {path: shop.duckdb}", "attach of a DuckDB profile must be a list"),
         ("settings: {'x; drop': 1}", "which is not the name of a setting"),
@@ -345,10 +349,10 @@ def test_dbt_s_profile_of_duckdb(folder: Path) -> None:
         (folder / "profiles.yml").write_text(
             f"outputs: {{dev: {{type: duckdb, path: web.duckdb, {wrong}}}}}"
         )
-        code = 3 if said.startswith("cannot open") else 2
-        told = sqlmetrics("validate", "tables.yml", folder=folder, expect=code).stderr
-        assert said in told
-    assert there(folder) == {"shop.duckdb", "web.duckdb"}
+        code = 3 if message.startswith("cannot open") else 2
+        stderr = sqlmetrics("validate", "tables.yml", folder=folder, expect=code).stderr
+        assert message in stderr
+    assert databases_in(folder) == {"shop.duckdb", "web.duckdb"}
 
 
 # -- nothing new is opened ----------------------------------------------------------------
@@ -389,24 +393,24 @@ def test_a_file_that_is_not_there_is_refused(folder: Path) -> None:
         where = TYPOS[number % len(TYPOS)]
         if line[0] == "reconcile":
             where = TYPOS[0]
-        told = sqlmetrics(*line, *where, folder=folder, expect=2).stderr
-        assert "there is no database file 'shpo.d" in told, line
-        assert "did you mean 'shop.duckdb'?" in told, line
+        stderr = sqlmetrics(*line, *where, folder=folder, expect=2).stderr
+        assert "there is no database file 'shpo.d" in stderr, line
+        assert "did you mean 'shop.duckdb'?" in stderr, line
         if line[0] == "run":
-            assert "of it the spec reads rankings, labels (a file is read by file" in told
+            assert "of it the spec reads rankings, labels (a file is read by file" in stderr
     with sqlite3.connect(folder / "lite.db") as connection:
         connection.execute("create table runs (query_id text)")
-    for file, said in (
+    for file, message in (
         ("no/x.db", "there is no folder 'no'"),
         ("lite.db", "'lite.db' is an SQLite database: --connection sqlite:///lite.db"),
     ):
-        told = sqlmetrics("validate", "tables.yml", "--db", file, folder=folder, expect=2).stderr
-        assert said in told
+        stderr = sqlmetrics("validate", "tables.yml", "--db", file, folder=folder, expect=2).stderr
+        assert message in stderr
     (folder / "lite.db").unlink()
     for url in ("duckdb:///shpo.duckdb", "sqlite:///shpo.db", "chdb:///shpo"):
         with pytest.raises(sm.SpecError, match="there is no database file"):
             sm.evaluate({"q": ["a"]}, {"q": {"a": 1}}, ["mrr"], connection=url)
-    assert there(folder) == {"shop.duckdb"}
+    assert databases_in(folder) == {"shop.duckdb"}
 
 
 def test_a_data_file_is_no_database(folder: Path) -> None:
@@ -416,8 +420,8 @@ def test_a_data_file_is_no_database(folder: Path) -> None:
             Path(name).write_bytes(content)
         Path("x.json").write_text('{"a": 1}')
         Path("x.csv.gz").write_bytes(gzip.compress(b"a,b\n1,2\n"))
-    before = {file: (folder / file).read_bytes() for file in there(folder)}
-    for line, what in (
+    before = {file: (folder / file).read_bytes() for file in databases_in(folder)}
+    for line, message in (
         (["run", "files.yml", "--db", "rank.parquet"], "Parquet, not a DuckDB database"),
         (["run", "tables.yml", "--db", "x.json"], "text, not a DuckDB database"),
         (["run", "files.yml", "--connection", "duckdb:///x.csv.gz"], "gzip, not a DuckDB database"),
@@ -432,7 +436,7 @@ def test_a_data_file_is_no_database(folder: Path) -> None:
             "outputs:\n  data: {type: duckdb, path: l.csv}\n"
             "  more: {type: duckdb, attach: [{path: rank.parquet}]}\n"
         )
-        assert what in sqlmetrics(*line, folder=folder, expect=2).stderr, line
+        assert message in sqlmetrics(*line, folder=folder, expect=2).stderr, line
     assert {file: (folder / file).read_bytes() for file in before} == before
     with chdir(folder), pytest.raises(sm.SpecError, match="not a DuckDB database"):
         sm.run("files.yml", connection="duckdb:///l.csv")
@@ -445,22 +449,24 @@ def test_an_empty_database_file_is_taken_over_and_half_a_one_is_told(folder: Pat
     read = ["evaluate", "runs.csv", "truth.csv", "-m", "mrr", "--db", "new.duckdb"]
     assert "is empty (0 bytes)" in sqlmetrics(*read, folder=folder, expect=3).stderr
     for where in (["--db", "new.duckdb"], ["--connection", "sqlite:///new.db"]):
-        told = sqlmetrics("run", "files.yml", *where, folder=folder).stderr
-        assert "new database in new.d" in told
+        message = sqlmetrics("run", "files.yml", *where, folder=folder).stderr
+        assert "new database in new.d" in message
         sqlmetrics("check", "files.yml", *where, folder=folder)
     full = (folder / "new.duckdb").read_bytes()
     for size in (12, 4096, len(full) // 2):
         (folder / "cut.duckdb").write_bytes(full[:size])
-        told = sqlmetrics("run", "files.yml", "--db", "cut.duckdb", folder=folder, expect=3).stderr
-        assert "the file ends too early" in told
+        message = sqlmetrics(
+            "run", "files.yml", "--db", "cut.duckdb", folder=folder, expect=3
+        ).stderr
+        assert "the file ends too early" in message
     (folder / "new.duckdb").write_bytes(b"")
     with duckdb.connect(str(folder / "held.duckdb")):
         os.truncate(folder / "held.duckdb", 0)
         held = "from sqlmetrics.engines.database_file import fill_empty; fill_empty('held.duckdb')"
-        done = subprocess.run(
+        completed = subprocess.run(
             [sys.executable, "-c", held], cwd=folder, capture_output=True, text=True, check=False
         )
-    assert "another process has it open" in done.stderr
+    assert "another process has it open" in completed.stderr
 
 
 @by_turns(0.9)
@@ -473,10 +479,10 @@ def test_a_run_makes_a_file_only_where_nothing_is_read_from_it(folder: Path) -> 
     (folder / "query.yml").write_text(read.replace("file: truth.csv", "sql: from 'truth.csv'"))
     sqlmetrics("run", "query.yml", "--db", "d.duckdb", folder=folder)
     publish = ["--publish", "sqlite:///e.db"]
-    told = sqlmetrics("run", "files.yml", "--db", "a.duckdb", *publish, folder=folder).stderr
-    assert "new database" not in told
+    message = sqlmetrics("run", "files.yml", "--db", "a.duckdb", *publish, folder=folder).stderr
+    assert "new database" not in message
     sqlmetrics("install", "f.duckdb", folder=folder)
-    assert there(folder) == {"a.duckdb", "b.duckdb", "d.duckdb", "e.db", "f.duckdb"}
+    assert databases_in(folder) == {"a.duckdb", "b.duckdb", "d.duckdb", "e.db", "f.duckdb"}
 
 
 # -- the same options everywhere ----------------------------------------------------------
@@ -507,20 +513,20 @@ def test_every_verb_that_opens_a_database_has_the_same_options() -> None:
 def test_specs_on_files_need_no_place_and_do_not_open_the_target(folder: Path) -> None:
     (folder / "profiles.yml").write_text(OWN)
     for line in (["validate"], ["verify"], ["sheet"], ["compile"]):
-        done = sqlmetrics(*line, "files.yml", folder=folder)
-        assert "target" not in done.stderr
-    assert not there(folder)
+        completed = sqlmetrics(*line, "files.yml", folder=folder)
+        assert "target" not in completed.stderr
+    assert not databases_in(folder)
     fill(folder / "out.duckdb")
     for line in (["validate"], ["verify"], ["sheet"], ["sample", "--size", "2"]):
-        done = sqlmetrics(line[0], "tables.yml", *line[1:], folder=folder)
-        assert "target dev of profiles.yml\n" in done.stderr
+        completed = sqlmetrics(line[0], "tables.yml", *line[1:], folder=folder)
+        assert "target dev of profiles.yml\n" in completed.stderr
     for line in (["reconcile", "-m", "mrr", "--value", "0.75"], ["evaluate", "-m", "mrr"]):
         verb, *options = line
         where = ["--target", "dev"]
         sqlmetrics(verb, "runs", "truth", *options, *where, folder=folder)
     where = ["runs", "truth", "-m", "mrr", "--value", "0.75", "--target", "lite"]
-    told = sqlmetrics("reconcile", *where, folder=folder, expect=2).stderr
-    assert "reconcile works in DuckDB alone, given sqlite:///out.db" in told
+    message = sqlmetrics("reconcile", *where, folder=folder, expect=2).stderr
+    assert "reconcile works in DuckDB alone, given sqlite:///out.db" in message
 
 
 @by_turns(1.9)
@@ -609,15 +615,17 @@ def test_verify_takes_the_same_sample_everywhere(name: str, servers: Any) -> Non
         try:
             part, queries = sampled(spec, engine, most=6)
             result, agreements = verify_spec(part, engine)
-            whole, every = sampled(spec, engine)
+            full_spec, every = sampled(spec, engine)
         finally:
             engine.execute("drop table shown")
             engine.execute("drop table graded")
     assert (queries, every) == (6, 60)
-    assert whole is spec
-    assert max(one.largest for one in agreements) < 1e-12
-    found = sorted(result.per_query().column("query_id").to_pylist())
-    assert found == sorted(sorted(keys, key=lambda key: md5(key.encode()).hexdigest())[:6])
+    assert full_spec is spec
+    assert max(agreement.largest for agreement in agreements) < 1e-12
+    sampled_queries = sorted(result.per_query().column("query_id").to_pylist())
+    assert sampled_queries == sorted(
+        sorted(keys, key=lambda key: md5(key.encode()).hexdigest())[:6]
+    )
 
 
 EVIL = {
@@ -659,10 +667,10 @@ def test_commands_that_read_change_nothing(folder: Path, name: str, servers: Any
                 (folder / "spec.yml").write_text(text.replace("{relation: truth}", labels))
                 code = 0 if condition.endswith("-1") else 3
                 for verb in ("show", "verify", "sheet"):
-                    told = sqlmetrics(
+                    completed = sqlmetrics(
                         verb, "spec.yml", "--connection", url, folder=folder, expect=code
                     )
-                    assert ("this command only reads" in told.stderr) == (code == 3)
+                    assert ("this command only reads" in completed.stderr) == (code == 3)
         with connect(url) as engine:
             assert engine.rows("select count(*) from written") == [(0,)]
             assert engine.driver.rows(
@@ -685,18 +693,18 @@ def test_verify_and_a_dry_run_on_other_databases(folder: Path, name: str, server
         engine.load("runs", duckdb.sql(f"from '{folder}/runs.csv'").to_arrow_table())
         engine.load("truth", duckdb.sql(f"from '{folder}/truth.csv'").to_arrow_table())
     try:
-        done = sqlmetrics("verify", "tables.yml", "--connection", url, folder=folder)
-        assert "2 queries compared with the reference: no number differs" in done.stderr
+        completed = sqlmetrics("verify", "tables.yml", "--connection", url, folder=folder)
+        assert "2 queries compared with the reference: no number differs" in completed.stderr
         sqlmetrics("validate", "tables.yml", "--connection", url, folder=folder)
         fill(folder / "own.duckdb")
         (folder / "tables.yml").write_text(TABLES.replace("ndcg@10", "dcg@10"))
         for line in (["sheet"], ["sample", "--size", "2"], ["estimate", "drawn.csv"]):
-            own, other = (
+            of_duckdb, of_database = (
                 sqlmetrics(line[0], "tables.yml", *line[1:], *where, folder=folder).stdout
                 for where in (["--db", "own.duckdb"], ["--connection", url])
             )
-            assert own == other
-            (folder / "drawn.csv").write_text(own)
+            assert of_duckdb == of_database
+            (folder / "drawn.csv").write_text(of_duckdb)
         script = sqlmetrics("run", "tables.yml", "--dry-run", "--connection", url, folder=folder)
         with connect(url) as engine:
             assert engine.find("metrics") is None
@@ -705,8 +713,8 @@ def test_verify_and_a_dry_run_on_other_databases(folder: Path, name: str, server
             assert engine.rows("select count(*) as n from metrics") == [(2,)]
     finally:
         with connect(url) as engine:
-            own = ("metrics", "metrics_runs", "metrics_metrics", "metrics_definitions")
-            for table in ("runs", "truth", *own):
+            job_tables = ("metrics", "metrics_runs", "metrics_metrics", "metrics_definitions")
+            for table in ("runs", "truth", *job_tables):
                 engine.execute(f"drop table if exists {table}")
 
 
@@ -720,12 +728,14 @@ def test_a_dry_run_in_every_dialect(folder: Path, name: str) -> None:
     assert "sqlmetrics_yours" not in text
 
 
-@pytest.mark.parametrize("known", first(2, reversed(ENGINES)), ids=lambda known: known.engine)
-def test_a_dry_run_asks_for_no_driver(folder: Path, known: EngineInfo) -> None:
-    line = ["run", "tables.yml", "--dry-run", "--connection", known.sample]
+@pytest.mark.parametrize(
+    "engine_info", first(2, reversed(ENGINES)), ids=lambda engine_info: engine_info.engine
+)
+def test_a_dry_run_asks_for_no_driver(folder: Path, engine_info: EngineInfo) -> None:
+    line = ["run", "tables.yml", "--dry-run", "--connection", engine_info.sample]
     text = sqlmetrics(*line, folder=folder).stdout
-    assert DIALECTS[dialect_of(known.schemes[0])].times.now in text
-    assert not there(folder)
+    assert DIALECTS[dialect_of(engine_info.schemes[0])].times.now in text
+    assert not databases_in(folder)
 
 
 @pytest.mark.parametrize("kind", ["lists", "a click log"])
@@ -735,9 +745,10 @@ def test_a_dry_run_of_files_elsewhere_says_what_to_do(folder: Path, kind: str) -
     if kind == "a click log":
         (folder / "files.yml").write_text(f"{log}output: {{relation: metrics}}\n")
     line = ["run", "files.yml", "--dry-run", "--connection", "sqlite://"]
-    told = sqlmetrics(*line, folder=folder, expect=2).stderr
+    message = sqlmetrics(*line, folder=folder, expect=2).stderr
     assert (
-        "SQLite cannot read files; load the file into a table and name it as the relation" in told
+        "SQLite cannot read files; load the file into a table and name it as the relation"
+        in message
     )
 
 
@@ -746,8 +757,8 @@ def test_a_dry_run_of_files_elsewhere_says_what_to_do(folder: Path, kind: str) -
 
 def test_verify_says_what_differs(folder: Path) -> None:
     line = ["verify", "files.yml", "--tolerance", "-1"]
-    told = sqlmetrics(*line, folder=folder, expect=1).stderr
-    assert "2 of 2 metrics differ by more than -1: mrr, ndcg@10" in told
+    message = sqlmetrics(*line, folder=folder, expect=1).stderr
+    assert "2 of 2 metrics differ by more than -1: mrr, ndcg@10" in message
 
 
 def test_a_wrong_condition_is_blamed_and_not_the_file(folder: Path) -> None:
@@ -756,25 +767,26 @@ def test_a_wrong_condition_is_blamed_and_not_the_file(folder: Path) -> None:
         engine.load("runs", duckdb.sql(f"from '{folder}/runs.csv'").to_arrow_table())
         engine.load("truth", duckdb.sql(f"from '{folder}/truth.csv'").to_arrow_table())
     tables = ["evaluate", "runs", "truth", "--connection", "sqlite:///shop.db", *line[3:]]
-    for asked in (line, tables):
-        told = sqlmetrics(*asked, "scoer <= 10", folder=folder, expect=2).stderr
+    for arguments in (line, tables):
+        message = sqlmetrics(*arguments, "scoer <= 10", folder=folder, expect=2).stderr
         assert (
-            "rankings: where 'scoer <= 10': unknown column 'scoer'; did you mean 'score'?" in told
+            "rankings: where 'scoer <= 10': unknown column 'scoer'; did you mean 'score'?"
+            in message
         )
-        assert "runs.csv" not in told
+        assert "runs.csv" not in message
     for verb in (["verify"], ["validate"], ["sheet"], ["sample", "--size", "2"]):
         (folder / "wrong.yml").write_text(FILES.replace("runs.csv", "runs.csv, where: scoer > 1"))
-        told = sqlmetrics(verb[0], "wrong.yml", *verb[1:], folder=folder, expect=2).stderr
-        assert "rankings: where 'scoer > 1': unknown column 'scoer'" in told
+        message = sqlmetrics(verb[0], "wrong.yml", *verb[1:], folder=folder, expect=2).stderr
+        assert "rankings: where 'scoer > 1': unknown column 'scoer'" in message
     log = "{log: {file: runs.csv, columns: {request: query_id, position: score, actions: {}}, %s}"
     for where, test in (("scoer > 1", "item_id = 'a'"), ("item_id = 'a'", "scoer > 1")):
         clicks = log % f'where: "{where}"' + f', cleaning: {{test: "{test}"}}}}'
         (folder / "clicks.yml").write_text(f"clicks: {clicks}\nmetrics: [mrr]\n")
-        told = sqlmetrics("clicks", "clicks.yml", folder=folder, expect=2).stderr
-        assert " 'scoer > 1': unknown column 'scoer'; did you mean 'score'?" in told
-    told = sqlmetrics(*line, "nope(score) <= 10", folder=folder, expect=2).stderr
-    assert "rankings: where 'nope(score) <= 10': " in told
-    assert "nope does not exist" in told
+        message = sqlmetrics("clicks", "clicks.yml", folder=folder, expect=2).stderr
+        assert " 'scoer > 1': unknown column 'scoer'; did you mean 'score'?" in message
+    message = sqlmetrics(*line, "nope(score) <= 10", folder=folder, expect=2).stderr
+    assert "rankings: where 'nope(score) <= 10': " in message
+    assert "nope does not exist" in message
 
 
 def test_few_failed_statements_are_kept(
@@ -789,11 +801,11 @@ def test_few_failed_statements_are_kept(
         os.utime(old, (number, number))
     (kept / "sqlmetrics_mine.sql").touch()
     line = ["evaluate", "select error('boom') as query_id", "truth.csv", "-m", "mrr"]
-    told = sqlmetrics(*line, "--skip-input-checks", folder=folder, expect=3).stderr
-    assert Path(told.strip().rsplit("the SQL: ", 1)[1]).parent == kept
-    left = {one.name for one in kept.iterdir()}
-    assert len(left) == 11
-    assert {"sqlmetrics_mine.sql", "sqlmetrics_failed_11.sql", "sqlmetrics_failed_3.sql"} <= left
+    message = sqlmetrics(*line, "--skip-input-checks", folder=folder, expect=3).stderr
+    assert Path(message.strip().rsplit("the SQL: ", 1)[1]).parent == kept
+    names = {path.name for path in kept.iterdir()}
+    assert len(names) == 11
+    assert {"sqlmetrics_mine.sql", "sqlmetrics_failed_11.sql", "sqlmetrics_failed_3.sql"} <= names
 
 
 def _psql(url: str) -> Any:

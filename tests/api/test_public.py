@@ -50,16 +50,16 @@ def test_types_are_shipped() -> None:
 
 
 def test_one_value_is_a_float_and_several_a_result() -> None:
-    one = sm.evaluate(RANKINGS.slice(0, 3), LABELS, ["mrr", "ndcg@3"])
-    assert one["mrr"] == 0.75
-    assert one["RR"] == 0.75
-    two = sm.evaluate(RANKINGS, LABELS, ["mrr", "ndcg@3"], system="model")["mrr"]
-    assert isinstance(two, sm.Result)
-    assert two.summary()["value"].to_pylist() == [0.5, 0.75]
-    assert two.per_query().column_names == ["system", "query_id", "mrr"]
-    assert "ndcg" not in repr(two)
+    of_one_system = sm.evaluate(RANKINGS.slice(0, 3), LABELS, ["mrr", "ndcg@3"])
+    assert of_one_system["mrr"] == 0.75
+    assert of_one_system["RR"] == 0.75
+    of_two_systems = sm.evaluate(RANKINGS, LABELS, ["mrr", "ndcg@3"], system="model")["mrr"]
+    assert isinstance(of_two_systems, sm.Result)
+    assert of_two_systems.summary()["value"].to_pylist() == [0.5, 0.75]
+    assert of_two_systems.per_query().column_names == ["system", "query_id", "mrr"]
+    assert "ndcg" not in repr(of_two_systems)
     with pytest.raises(KeyError, match="ap was not computed; the result has mrr, ndcg@3"):
-        _ = one["ap"]
+        _ = of_one_system["ap"]
 
 
 def test_other_forms_of_the_summary() -> None:
@@ -75,21 +75,22 @@ def test_other_forms_of_the_summary() -> None:
 
 
 def test_a_wide_table_has_a_column_a_metric() -> None:
-    asked = ["ndcg@3", "recall(rel=2)@1", "auc"]
-    one = sm.evaluate(RANKINGS.slice(0, 3), LABELS, asked).to_pandas(wide=True)
-    assert list(one.columns) == ["system", *asked]
+    metrics = ["ndcg@3", "recall(rel=2)@1", "auc"]
+    of_one_system = sm.evaluate(RANKINGS.slice(0, 3), LABELS, metrics).to_pandas(wide=True)
+    assert list(of_one_system.columns) == ["system", *metrics]
     dated = RANKINGS.append_column("day", pa.array([date(2026, 1, 1 + (i > 2)) for i in range(4)]))
     dated = dated.append_column("country", dated["query_id"])
-    both = sm.evaluate(dated, LABELS, asked, system="model", date="day", by="country")
-    wide = both.to_polars(wide=True)
+    of_two_systems = sm.evaluate(dated, LABELS, metrics, system="model", date="day", by="country")
+    wide = of_two_systems.to_polars(wide=True)
     keys = ["metric_date", "segment_name", "segment_value", "system"]
-    assert wide.columns == [*keys, *asked]
-    long = {tuple(row[key] for key in keys): {} for row in both.to_dicts()}
-    for row in both.to_dicts():
+    assert wide.columns == [*keys, *metrics]
+    long = {tuple(row[key] for key in keys): {} for row in of_two_systems.to_dicts()}
+    for row in of_two_systems.to_dicts():
         name = row["metric"] + f"@{row['k']}" * (row["k"] > 0)
         long[tuple(row[key] for key in keys)][name] = row["value"]
     assert {tuple(row[key] for key in keys): row for row in wide.to_dicts()} == {
-        place: dict(zip(keys, place, strict=True)) | values for place, values in long.items()
+        key_values: dict(zip(keys, key_values, strict=True)) | values
+        for key_values, values in long.items()
     }
     assert wide["recall(rel=2)@1"].null_count()
 
@@ -109,10 +110,10 @@ def test_the_script_can_be_run_again() -> None:
         connection.register("truth", LABELS)
         result = sm.evaluate("runs", "truth", ["mrr"], system="model", connection=connection)
         statements = [text for text in result.executed_sql.split(";\n") if text.strip()]
-        seen = [connection.execute(text).fetchall() for text in statements]
+        statement_rows = [connection.execute(text).fetchall() for text in statements]
         assert result.sql == sm.compile(result.spec) == pickle.loads(pickle.dumps(result)).sql
         portable = connection.execute(result.sql).fetchall()
-    for rows in (seen[2], portable):
+    for rows in (statement_rows[2], portable):
         assert {row[2]: row[7] for row in rows} == {"<i>new</i>": 0.5, "old": 0.75}
 
 
@@ -130,10 +131,10 @@ def test_the_same_question_has_the_same_definition() -> None:
 
 
 def test_the_per_query_table_may_stay_where_it_is() -> None:
-    whole = sm.evaluate(RANKINGS, LABELS, ["mrr", "hit@1"], system="model")
+    with_queries = sm.evaluate(RANKINGS, LABELS, ["mrr", "hit@1"], system="model")
     summary = sm.evaluate(RANKINGS, LABELS, ["mrr", "hit@1"], system="model", per_query=False)
-    assert summary.to_dicts() == whole.to_dicts()
-    assert repr(summary) == repr(whole)
+    assert summary.to_dicts() == with_queries.to_dicts()
+    assert repr(summary) == repr(with_queries)
     assert "from sqlmetrics_per_query;" not in summary.executed_sql.partition("from summary")[2]
     for result in (summary, summary["mrr"]):
         with pytest.raises(sm.SpecError, match="was not kept; evaluate with per_query=True"):
@@ -159,15 +160,15 @@ def test_a_spec_is_validated_verified_run_and_checked(tmp_path: Path) -> None:
         with pytest.raises(sm.InputError, match="unknown column 'nobody'"):
             sm.validate(spec.having(by=("nobody",)), shop)
         sm.validate(spec, shop)
-        assert {one.largest <= 1e-12 for one in sm.verify(spec, shop)} == {True}
+        assert {agreement.largest <= 1e-12 for agreement in sm.verify(spec, shop)} == {True}
         (first,) = sm.run(spec, shop, start=days[0], end=days[1])
         assert first.rows == {"facts": 2}
         (second,) = sm.run(spec, shop, backfill=True)
         assert str(second.days) == "from 2026-01-02 and before 2026-01-03"
         assert sm.run(spec, shop, backfill=True) == []
         assert second.headline == (("runs", 0.5),)
-        (whole,) = sm.run(spec, shop, start=days[0], end="2026-02-01")
-        assert whole.last_day == date(2026, 1, 2)  # where the data end, not the range
+        (third,) = sm.run(spec, shop, start=days[0], end="2026-02-01")
+        assert third.last_day == date(2026, 1, 2)  # where the data end, not the range
         (verdict,) = sm.check(spec, shop, day=date(2026, 1, 1))
         assert (verdict.holds, verdict.value) == (False, 0.5)
         with pytest.raises(sm.SpecError, match="start is a date like"):
@@ -195,13 +196,13 @@ def test_a_spec_may_be_its_path_or_a_dict(tmp_path: Path) -> None:
     assert sm.compile(path) == sm.compile(str(path)) == sm.compile(keys) == sm.compile(spec)
     assert sm.evaluate(str(path))["mrr"] == sm.evaluate(spec, per_query=False)["mrr"] == 0.5
     assert sm.validate(path) == ()
-    assert {one.largest for one in sm.verify(path)} == {0.0}
+    assert {agreement.largest for agreement in sm.verify(path)} == {0.0}
     assert sm.abstention(path).to_dicts()
     assert sm.tie_audit(path).to_dicts()
     assert sm.leaderboard(path).to_dicts()
     assert "mrr" in sm.report(path).html
     with sm.connect(tmp_path / "shop.duckdb", create=True) as shop:
-        assert [one.rows for one in sm.run(path, shop)] == [{"facts": 1}]
+        assert [run.rows for run in sm.run(path, shop)] == [{"facts": 1}]
         assert [verdict.holds for verdict in sm.check(path, shop)] == [True]
         assert sm.query_metrics(path, shop, "mrr").to_dicts()[0]["value"] == 0.5
         assert sm.explain_query(path, shop, "q").text()
@@ -229,12 +230,12 @@ def test_a_spec_may_be_its_path_or_a_dict(tmp_path: Path) -> None:
 def test_an_error_in_a_notebook_begins_with_its_sentence_and_has_the_readers_lines_alone() -> None:
     with pytest.raises(sm.SpecError) as raised:
         sm.evaluate(RANKINGS, LABELS, "ngcd@10", system="model")
-    shown = raised.value._render_traceback_()
-    assert shown[0].startswith("SpecError: unknown metric 'ngcd'; did you mean 'ndcg'?")
-    lines = "\n".join(shown[1:])
+    traceback = raised.value._render_traceback_()
+    assert traceback[0].startswith("SpecError: unknown metric 'ngcd'; did you mean 'ndcg'?")
+    lines = "\n".join(traceback[1:])
     assert 'sm.evaluate(RANKINGS, LABELS, "ngcd@10", system="model")' in lines
     assert not re.search(r'File ".*sqlmetrics/(?!tests/)\w+/\w+\.py"', lines.replace("tests", ""))
-    assert len(shown) < 8
+    assert len(traceback) < 8
 
 
 def test_explain_shows_its_lines() -> None:

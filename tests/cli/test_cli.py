@@ -42,20 +42,20 @@ def folder(tmp_path: Path) -> Path:
 
 @by_turns(1.5)
 def test_the_command_itself(folder: Path) -> None:
-    for arguments, code, said in (
+    for arguments, code, message in (
         (["evaluate", "run.txt", "qrels.txt", "-m", "mrr"], 0, ""),
         (["evaluate", "run.txt", "qrels.txt", "-m", "ndgc@10"], 2, "did you mean 'ndcg'?"),
     ):
-        done = subprocess.run(
+        completed = subprocess.run(
             [sys.executable, "-m", "sqlmetrics", *arguments],
             cwd=folder,
             capture_output=True,
             text=True,
             check=False,
         )
-        assert done.returncode == code, done.stderr
-        assert said in done.stderr
-        assert "Traceback" not in done.stderr
+        assert completed.returncode == code, completed.stderr
+        assert message in completed.stderr
+        assert "Traceback" not in completed.stderr
 
 
 def test_a_table_by_default(folder: Path) -> None:
@@ -90,8 +90,8 @@ def test_csv_and_per_query(folder: Path) -> None:
 
 def test_parquet_needs_a_file(folder: Path) -> None:
     line = ["evaluate", "run.txt", "qrels.txt", "-m", "mrr", "-o", "parquet"]
-    told = sqlmetrics(*line, folder=folder, expect=2).stderr
-    assert told == "error: parquet is written to a file: name it with --out FILE\n"
+    message = sqlmetrics(*line, folder=folder, expect=2).stderr
+    assert message == "error: parquet is written to a file: name it with --out FILE\n"
     sqlmetrics(*line, "--out", "m.parquet", folder=folder)
     assert pq.read_table(folder / "m.parquet")["value"].to_pylist() == [0.5]
 
@@ -121,7 +121,7 @@ def test_tables_of_a_database(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "code", "said"),
+    ("arguments", "code", "message"),
     [
         (["evaluate", "run.txt", "qrels.txt", "-m", "ndgc@10"], 2, "did you mean 'ndcg'?"),
         (["evaluate", "no.txt", "qrels.txt", "-m", "mrr"], 2, "no file or table 'no.txt'"),
@@ -142,24 +142,24 @@ def test_tables_of_a_database(folder: Path) -> None:
     ],
 )
 def test_errors_are_one_message_and_a_code(
-    folder: Path, arguments: list[str], code: int, said: str
+    folder: Path, arguments: list[str], code: int, message: str
 ) -> None:
-    done = sqlmetrics(*arguments, folder=folder, expect=code)
-    assert said in done.stderr
-    assert done.stdout == ""
+    completed = sqlmetrics(*arguments, folder=folder, expect=code)
+    assert message in completed.stderr
+    assert completed.stdout == ""
 
 
 @by_turns(0.8)
 def test_debug_shows_the_traceback(folder: Path) -> None:
-    done = subprocess.run(
+    completed = subprocess.run(
         [sys.executable, "-m", "sqlmetrics", "compile", "no.yml", "--debug"],
         cwd=folder,
         capture_output=True,
         text=True,
         check=False,
     )
-    assert done.returncode == 2
-    assert "Traceback" in done.stderr
+    assert completed.returncode == 2
+    assert "Traceback" in completed.stderr
 
 
 def test_compile_prints_sql_that_runs(folder: Path) -> None:
@@ -176,12 +176,12 @@ def test_compile_prints_sql_that_runs(folder: Path) -> None:
     assert {row[0] for row in rows} == {"search"}
 
 
-@pytest.mark.parametrize("what", ["metrics", "presets", "options", "dialects"])
-def test_list(folder: Path, what: str) -> None:
+@pytest.mark.parametrize("kind", ["metrics", "presets", "options", "dialects"])
+def test_list(folder: Path, kind: str) -> None:
     from sqlmetrics.cli import learn
 
-    out = sqlmetrics("list", what, folder=folder).stdout
-    rows = learn.table(what).rows
+    out = sqlmetrics("list", kind, folder=folder).stdout
+    rows = learn.table(kind).rows
     assert len(out.splitlines()) == len(rows) + 1
     assert all(row[1] in out for row in rows)
 
@@ -198,8 +198,8 @@ PLANTED_CLICKS = {
 def demo(folder: Path) -> str:
     """What the demo says, after a look at all that it makes."""
     out = sqlmetrics("demo", folder=folder).stdout
-    made = folder / "sqlmetrics_demo"
-    assert {path.name for path in made.iterdir()} == {
+    demo_folder = folder / "sqlmetrics_demo"
+    assert {path.name for path in demo_folder.iterdir()} == {
         "clicks.yml",
         "evaluate.sql",
         "labels.parquet",
@@ -228,9 +228,9 @@ def demo(folder: Path) -> str:
         words = shlex.split(line, comments=True)
         fails = words[1:2] == ["build"]  # its check of countries finds the one that loses
         if words:
-            said = sqlmetrics(*words[1:], folder=made, expect=int(fails)).stdout
-            assert "country=JP" in said or not fails
-    assert (made / "bi" / "ranking_metrics.parquet").exists()
+            output = sqlmetrics(*words[1:], folder=demo_folder, expect=int(fails)).stdout
+            assert "country=JP" in output or not fails
+    assert (demo_folder / "bi" / "ranking_metrics.parquet").exists()
     return out
 
 
@@ -239,9 +239,9 @@ def test_demo_makes_what_it_says(folder: Path) -> None:
     """With fewer queries a day; the plain Python that checks them takes long."""
     terminal = patch.dict("os.environ", {"COLUMNS": "80"})
     with patch("sqlmetrics.cli.demo.A_DAY", 60), terminal:
-        told = demo(folder)
-    assert "5 days" in told
-    assert max(map(len, told.splitlines())) <= 80
+        output = demo(folder)
+    assert "5 days" in output
+    assert max(map(len, output.splitlines())) <= 80
 
 
 @pytest.mark.long
@@ -255,11 +255,13 @@ def test_demo_says_what_the_pictures_show(folder: Path) -> None:
         lines: dict[str, str] = {}
         for line, text in re.findall(r"#terminal-line-(\d+)\)\">(.*?)</text>", picture):
             lines[line] = lines.get(line, "") + html.unescape(text)
-        drawn = [*filter(None, ("".join(line.split()) for line in lines.values()))]
-        said = [*filter(None, ("".join(line.split()) for line in terminal["shown"](out)))]
+        picture_lines = [*filter(None, ("".join(line.split()) for line in lines.values()))]
+        output_lines = [*filter(None, ("".join(line.split()) for line in terminal["shown"](out)))]
         # the last line has the largest difference, which the order of a parallel sum decides
-        assert drawn[:-1] == said[:-1]
-        assert all(line[-1].startswith("thelargestdifferenceis") for line in (drawn, said))
+        assert picture_lines[:-1] == output_lines[:-1]
+        assert all(
+            line[-1].startswith("thelargestdifferenceis") for line in (picture_lines, output_lines)
+        )
 
 
 HEAVY = {"numpy", "pandas", "pyarrow", "rich", "sqlglot", "yaml"}
@@ -329,9 +331,9 @@ def test_a_cold_start_imports_what_it_needs(
         f"atexit.register(late)\n{code}\n"
     )
     run = [sys.executable, "-c", code]
-    done = subprocess.run(run, cwd=folder, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    assert done.stderr.splitlines()[-1] == "too many: set()"
+    completed = subprocess.run(run, cwd=folder, capture_output=True, text=True, check=False)
+    assert completed.returncode == 0, completed.stderr
+    assert completed.stderr.splitlines()[-1] == "too many: set()"
 
 
 @pytest.mark.parametrize(("main", "code"), [("None", 0), ("sys.exit(4)", 4)])
@@ -348,9 +350,11 @@ def test_the_process_ends_at_once_but_for_what_others_still_do(main: str, code: 
         "process.main = main\n"
         "process.process()\n"
     )
-    done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=False)
-    assert done.returncode == code, done.stderr
-    assert done.stdout == "numbers others first\n" + ("taken apart\n" if code else "")
+    completed = subprocess.run(
+        [sys.executable, "-c", text], capture_output=True, text=True, check=False
+    )
+    assert completed.returncode == code, completed.stderr
+    assert completed.stdout == "numbers others first\n" + ("taken apart\n" if code else "")
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="a system without /dev/full")
@@ -359,9 +363,9 @@ def test_an_output_that_cannot_be_written_is_told_in_one_line(out: str, code: in
     """None is told where the reader has gone."""
     command = f"set -o pipefail; '{sys.executable}' -m sqlmetrics explain ndcg@10 {out}"
     run = ["bash", "-c", command]
-    done = subprocess.run(run, capture_output=True, text=True, check=False)
-    told = "error: cannot write the output: No space left on device\n"
-    assert (done.returncode, done.stderr) == (code, told if code else "")
+    completed = subprocess.run(run, capture_output=True, text=True, check=False)
+    message = "error: cannot write the output: No space left on device\n"
+    assert (completed.returncode, completed.stderr) == (code, message if code else "")
 
 
 def test_queries_conditions_and_grades_that_are_texts(folder: Path) -> None:
@@ -394,38 +398,40 @@ def test_a_spec_is_shown_run_and_checked(tmp_path: Path) -> None:
     (tmp_path / "spec.yml").write_text(SPEC)
     (tmp_path / "runs.csv").write_text(RUNS + RUNS.partition("\n")[2].replace("a,q", "b,q"))
     (tmp_path / "truth.csv").write_text("query_id,item_id,grade\nq,y,1\n")
-    shown = sqlmetrics("show", "spec.yml", "-o", "csv", folder=tmp_path).stdout
-    assert shown == sqlmetrics("evaluate", "spec.yml", "-o", "csv", folder=tmp_path).stdout
-    assert shown.count(",mrr,") == 2
+    output = sqlmetrics("show", "spec.yml", "-o", "csv", folder=tmp_path).stdout
+    assert output == sqlmetrics("evaluate", "spec.yml", "-o", "csv", folder=tmp_path).stdout
+    assert output.count(",mrr,") == 2
     refused = sqlmetrics("evaluate", "spec.yml", "-m", "mrr", "-q", folder=tmp_path, expect=2)
     assert "--metric: a spec says this itself; write it in the spec" in refused.stderr
     assert not [*tmp_path.glob("*.duckdb")]
-    place = ("--db", str(tmp_path / "new.duckdb"))
-    done = sqlmetrics("build", "spec.yml", *place, folder=tmp_path, expect=1)
-    assert re.search(r"ndcg@10 on 2026-01-01: 0\.6309 a, 0\.6309 b; \d+\.\d s$", done.stderr, re.M)
-    assert done.stdout.count("FAILED  ") == done.stdout.count("FAILED: ") == 2  # and why
-    assert done.stdout.count("no interval") == 4  # of one query
-    assert "2 of 4 checks hold" in done.stderr
-    quiet = sqlmetrics("-q", "build", "spec.yml", *place, folder=tmp_path, expect=1)
-    assert (quiet.stdout.splitlines()[:3], quiet.stderr) == (done.stdout.splitlines()[:3], "")
+    database_options = ("--db", str(tmp_path / "new.duckdb"))
+    completed = sqlmetrics("build", "spec.yml", *database_options, folder=tmp_path, expect=1)
+    assert re.search(
+        r"ndcg@10 on 2026-01-01: 0\.6309 a, 0\.6309 b; \d+\.\d s$", completed.stderr, re.M
+    )
+    assert completed.stdout.count("FAILED  ") == completed.stdout.count("FAILED: ") == 2  # and why
+    assert completed.stdout.count("no interval") == 4  # of one query
+    assert "2 of 4 checks hold" in completed.stderr
+    quiet = sqlmetrics("-q", "build", "spec.yml", *database_options, folder=tmp_path, expect=1)
+    assert (quiet.stdout.splitlines()[:3], quiet.stderr) == (completed.stdout.splitlines()[:3], "")
     assert quiet.stdout.count("FAILED: ") == 2
-    told = sqlmetrics("debug", *place, folder=tmp_path).stdout
-    assert re.search(r"DuckDB +\d|database +DuckDB \d", told)
+    versions = sqlmetrics("debug", *database_options, folder=tmp_path).stdout
+    assert re.search(r"DuckDB +\d|database +DuckDB \d", versions)
 
 
 def test_the_help_has_every_command_once_and_whole() -> None:
-    told = CliRunner().invoke(cli, ["-h"]).stdout
-    lines = re.findall(r"^  ([a-z-]+)  +(\S.*)$", told.partition("Look at numbers")[2], re.M)
+    help_text = CliRunner().invoke(cli, ["-h"]).stdout
+    lines = re.findall(r"^  ([a-z-]+)  +(\S.*)$", help_text.partition("Look at numbers")[2], re.M)
     assert sorted(name for name, _ in lines) == sorted(cli.commands)
     assert [line for _, line in lines if line[-1] != "." or len(line) > 64] == []
     assert CliRunner().invoke(cli, ["-V"]).stdout.startswith("sqlmetrics, version")
 
 
-@pytest.mark.parametrize("what", ["metrics", "online", "presets", "options", "dialects"])
-def test_a_list_fits_the_terminal(what: str) -> None:
+@pytest.mark.parametrize("kind", ["metrics", "online", "presets", "options", "dialects"])
+def test_a_list_fits_the_terminal(kind: str) -> None:
     """Where its columns do not fit, the rest of a row stands behind the first one."""
-    narrow = CliRunner(env={"COLUMNS": "80"}).invoke(cli, ["list", what]).stdout
+    narrow = CliRunner(env={"COLUMNS": "80"}).invoke(cli, ["list", kind]).stdout
     assert max(map(len, narrow.splitlines())) <= 80
-    whole = CliRunner(env={"COLUMNS": "1000"}).invoke(cli, ["list", what]).stdout
-    words = {word.strip(";,") for word in whole.split("\n", 1)[1].split()}
+    wide = CliRunner(env={"COLUMNS": "1000"}).invoke(cli, ["list", kind]).stdout
+    words = {word.strip(";,") for word in wide.split("\n", 1)[1].split()}
     assert words <= {word.strip(";,") for word in narrow.split()}

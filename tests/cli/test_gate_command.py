@@ -96,16 +96,16 @@ class Handler(BaseHTTPRequestHandler):
         body = json.loads(self.rfile.read(int(self.headers.get("Content-Length") or 0)) or b"null")
         token = self.headers.get("Authorization") or self.headers.get("PRIVATE-TOKEN")
         self.server.requests.append((self.command, self.path, token))
-        found: Any = {}
+        response: Any = {}
         if self.command == "GET":
             page = int(re.search(r"&page=(\d+)", self.path)[1])
-            found = [*self.server.comments.values()][100 * (page - 1) : 100 * page]
+            response = [*self.server.comments.values()][100 * (page - 1) : 100 * page]
         elif self.server.code == 200:
             number = int(self.path.rsplit("/", 1)[1]) if self.command != "POST" else 500
             self.server.comments[number] = {"id": number, **body}
         self.send_response(self.server.code if self.command != "GET" else 200)
         self.end_headers()
-        self.wfile.write(json.dumps(found).encode())
+        self.wfile.write(json.dumps(response).encode())
 
     do_GET = do_POST = do_PATCH = do_PUT = answer  # noqa: N815 # http.server's names
 
@@ -125,11 +125,11 @@ def action(folder: Path, server: Comments, **inputs: str) -> subprocess.Complete
     """Run the last step of the action in a shell, as a runner does."""
     event = folder.parent / "event.json"
     event.write_text(json.dumps({"pull_request": {"number": 7}}))
-    given = {name: str(value["default"]) for name, value in ACTION["inputs"].items()} | inputs
-    given["token"] = "t0ken-of-the-job"
+    values = {name: str(value["default"]) for name, value in ACTION["inputs"].items()} | inputs
+    values["token"] = "t0ken-of-the-job"
     step = ACTION["runs"]["steps"][-1]
     variables = {
-        name: re.sub(r"\$\{\{ inputs\.([\w-]+) \}\}", lambda match: given[match[1]], str(value))
+        name: re.sub(r"\$\{\{ inputs\.([\w-]+) \}\}", lambda match: values[match[1]], str(value))
         for name, value in step["env"].items()
     }
     environment = {
@@ -169,7 +169,7 @@ def test_the_action_on_four_branches(repository: Path) -> None:
     with platform() as server:
         for number, (name, (script, code, headline)) in enumerate(branches.items()):
             branch(repository, name, script)
-            done = action(
+            completed = action(
                 repository,
                 server,
                 rankings="run.txt",
@@ -179,14 +179,14 @@ def test_the_action_on_four_branches(repository: Path) -> None:
                 specs="search.yml",
                 options="--movers 1 -c 'gain=linear'",
             )
-            assert done.returncode == code, done.stderr
+            assert completed.returncode == code, completed.stderr
             git(repository, "checkout", "--quiet", "main")
             writes = [request for request in server.requests if request[0] != "GET"]
             assert writes[-1][0] == ("PATCH" if number else "POST"), "one comment, updated in place"
             assert writes[-1][2] == "Bearer t0ken-of-the-job"
             text = server.comments[500]["body"]
             assert headline in text
-            assert "t0ken" not in done.stdout + done.stderr
+            assert "t0ken" not in completed.stdout + completed.stderr
             assert "`search.yml`: the same SQL." in text
         assert "no index <here> @\u200bteam" in text, "in a fence, where nobody is mentioned"
         assert len(server.comments) == 102
@@ -198,9 +198,9 @@ def test_the_action_on_four_branches(repository: Path) -> None:
         assert "unmatched single quote" in broken.stderr
         server.code = 403
         git(repository, "checkout", "--quiet", "better")
-        done = action(repository, server, rankings="run.txt", labels="qrels.txt", build=BUILD)
-        assert done.returncode == 0
-        assert "no comment was written: GitHub: it answers 403" in done.stderr
+        completed = action(repository, server, rankings="run.txt", labels="qrels.txt", build=BUILD)
+        assert completed.returncode == 0
+        assert "no comment was written: GitHub: it answers 403" in completed.stderr
 
 
 @by_turns(0.9)
@@ -220,17 +220,17 @@ def test_specs_and_a_base_that_has_nothing(
     (repository / "new.yml").write_text(SPEC + "metrics_: 1\n")
     line = ("gate", "--spec", "new.yml", "--spec", "search.yml", "--out", "gate.md")
     (repository / "search.yml").write_text(SPEC)
-    done = sqlmetrics(*line, folder=repository, expect=2)
-    assert "unknown key 'metrics_'" in done.stderr
+    completed = sqlmetrics(*line, folder=repository, expect=2)
+    assert "unknown key 'metrics_'" in completed.stderr
     page = (repository / "gate.md").read_text(encoding="utf-8")
     assert "❌ retrieval: 1 of 2 specs cannot be read" in page
     subprocess.run([sys.executable, "build.py"], cwd=repository, check=True)
     git(repository, "add", "--force", "run.txt")
     line = ("gate", "run.txt", "qrels.txt", "-m", "mrr", "--title", "[a](b) <x>", "--comment")
-    done = sqlmetrics(*line, folder=repository)
-    assert r"### ⚠️ \[a\](b) &lt;x&gt;: main has nothing to compare with" in done.stdout
-    assert "| mrr" in done.stdout or "mrr |" in done.stdout
-    assert "no comment was written: this is not a job of GitHub or GitLab" in done.stderr
+    completed = sqlmetrics(*line, folder=repository)
+    assert r"### ⚠️ \[a\](b) &lt;x&gt;: main has nothing to compare with" in completed.stdout
+    assert "| mrr" in completed.stdout or "mrr |" in completed.stdout
+    assert "no comment was written: this is not a job of GitHub or GitLab" in completed.stderr
     with platform() as server:
         monkeypatch.setenv("CI_PROJECT_ID", "3")
         monkeypatch.setenv("CI_MERGE_REQUEST_IID", "9")
@@ -265,8 +265,8 @@ def test_each_revision_has_its_own_files(repository: Path, tmp_path: Path) -> No
     outside.write_text("q0 Q0 right 1 9 tag\n")
     for path in (str(outside), "../run.txt"):
         line = ("gate", path, "qrels.txt", "-m", "mrr", "--build", "false")
-        told = sqlmetrics(*line, folder=repository, expect=2).stderr
-        assert "is not in the repository" in told
+        message = sqlmetrics(*line, folder=repository, expect=2).stderr
+        assert "is not in the repository" in message
         assert outside.exists()
     (repository / "new").mkdir()  # which the base lacks
     line = (
@@ -278,8 +278,8 @@ def test_each_revision_has_its_own_files(repository: Path, tmp_path: Path) -> No
         "--build",
         "touch run.txt",
     )
-    told = sqlmetrics(*line, folder=repository / "new", expect=2).stderr
-    assert "Traceback" not in told
+    message = sqlmetrics(*line, folder=repository / "new", expect=2).stderr
+    assert "Traceback" not in message
     build = f"{sys.executable} ../build.py"
     line = ("gate", "run.txt", "../qrels.txt", "-m", "mrr", "--build", build)
     page = sqlmetrics(*line, folder=repository / "new").stdout
@@ -339,8 +339,8 @@ def test_metric_files_and_columns_of_items_are_taken(repository: Path) -> None:
     file.write_text(file.read_text().replace("grade / rnk", "2 * grade / rnk"))
     build(repository, better=-1, seed=1)
     line = ("gate", "run.txt", "qrels.txt", "-m", "seen@2,mean(price)@1", "--base", "main")
-    told = sqlmetrics(*line, "--metrics-from", "metrics", folder=repository, expect=2).stderr
-    assert "give items" in told
+    message = sqlmetrics(*line, "--metrics-from", "metrics", folder=repository, expect=2).stderr
+    assert "give items" in message
     line = (*line, "--metrics-from", "metrics", "--items", "items.csv")
     page = sqlmetrics(*line, folder=repository, expect=1).stdout
     assert "| seen@2 | 2.0000 | 0.0000 |" in page
@@ -386,8 +386,8 @@ def test_a_segment_that_loses_is_a_part(repository: Path) -> None:
 )
 def test_what_cannot_be_compared(repository: Path, line: str, message: str) -> None:
     before = (repository / "qrels.txt").read_bytes()
-    done = sqlmetrics("gate", *line.split(), folder=repository, expect=2)
-    assert message in done.stderr
+    completed = sqlmetrics("gate", *line.split(), folder=repository, expect=2)
+    assert message in completed.stderr
     assert (repository / "qrels.txt").read_bytes() == before
 
 
@@ -396,10 +396,10 @@ def test_specs_are_checked_offline_as_pre_commit_does(repository: Path) -> None:
     (repository / "wrong.yml").write_text(SPEC.replace("ndcg", "ndgc"))
     _, *line = hook["entry"].split()
     assert "search.yml is well" in sqlmetrics(*line, "search.yml", folder=repository).stderr
-    done = sqlmetrics(*line, "wrong.yml", "search.yml", folder=repository, expect=2)
-    assert "wrong.yml: " in done.stderr
-    assert "did you mean 'ndcg'" in done.stderr
-    assert "search.yml is well" in done.stderr
+    completed = sqlmetrics(*line, "wrong.yml", "search.yml", folder=repository, expect=2)
+    assert "wrong.yml: " in completed.stderr
+    assert "did you mean 'ndcg'" in completed.stderr
+    assert "search.yml is well" in completed.stderr
 
 
 def test_the_action_takes_what_the_command_takes() -> None:

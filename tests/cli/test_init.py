@@ -52,7 +52,7 @@ def uncommented(text: str) -> str:
 
 def blocks() -> dict[str, str]:
     """Every optional block's first line -> the example with that block alone."""
-    lines, found, start = EXAMPLE.splitlines(), {}, 0
+    lines, examples, start = EXAMPLE.splitlines(), {}, 0
     while start < len(lines):
         end = start + 1
         if OPTIONAL.match(lines[start]):
@@ -64,23 +64,23 @@ def blocks() -> dict[str, str]:
                 end += 1
             block = [OPTIONAL.sub(r"\1", line) for line in lines[start:end]]
             name = f"{start + 1}: {lines[start].strip(' #')}"
-            found[name] = "\n".join([*lines[:start], *block, *lines[end:]])
+            examples[name] = "\n".join([*lines[:start], *block, *lines[end:]])
         start = end
-    return found
+    return examples
 
 
 def depth(line: str) -> int:
     return len(line) - len(line.lstrip(" "))
 
 
-def given(text: str) -> set[str]:
+def key_paths(text: str) -> set[str]:
     """The paths of all keys of a YAML text."""
 
     def walk(node: object, path: str = "") -> set[str]:
         if not isinstance(node, dict) or path in OPEN:
             return set()
-        here = {f"{path}.{key}".strip("."): value for key, value in node.items()}
-        return set(here).union(*(walk(value, name) for name, value in here.items()))
+        values = {f"{path}.{key}".strip("."): value for key, value in node.items()}
+        return set(values).union(*(walk(value, name) for name, value in values.items()))
 
     return walk(yaml.safe_load(text))
 
@@ -112,7 +112,7 @@ def test_what_can_stand_instead_is_accepted(key: str, tmp_path: Path) -> None:
     text = uncommented(EXAMPLE).replace("    weight: traffic\n", "", 1)
     assert line in text
     changed = text.replace(line, instead)
-    assert key in given(changed)
+    assert key in key_paths(changed)
     read(changed, tmp_path)
 
 
@@ -127,9 +127,9 @@ def test_every_key_of_a_spec_has_an_example() -> None:
     # of labels that stand in the rankings, of files that have to be there, and of several systems
     not_alone = ("rankings.columns.grade", "rankings.grades", "metrics_from")
     not_alone += ("rankings.fuse", "rankings.fused_only")
-    shown = given(uncommented(EXAMPLE)) | {*INSTEAD, *not_alone}
-    own = {path for path in paths() if path.partition(".")[0] not in OF_CLICKS}
-    assert shown == {path for path in own if "[]" not in path}
+    example_keys = key_paths(uncommented(EXAMPLE)) | {*INSTEAD, *not_alone}
+    spec_keys = {path for path in paths() if path.partition(".")[0] not in OF_CLICKS}
+    assert example_keys == {path for path in spec_keys if "[]" not in path}
     for key in (*INSTEAD, *not_alone):
         assert re.search(rf"# .*\b{key.rsplit('.', 1)[-1]}: ", EXAMPLE), key
 
@@ -137,15 +137,15 @@ def test_every_key_of_a_spec_has_an_example() -> None:
 def test_the_example_of_a_click_log_is_a_spec(tmp_path: Path) -> None:
     text = learn.example("clicks")
     assert read(text, tmp_path).online[0] == "ctr@5"
-    whole = uncommented(text)
-    assert read(whole, tmp_path).clicks is not None
-    shown = {path for path in given(whole) if path.startswith("clicks.")}
-    known = {path for path in paths() if path.startswith("clicks.")}
-    assert shown <= known
+    full_text = uncommented(text)
+    assert read(full_text, tmp_path).clicks is not None
+    example_keys = {path for path in key_paths(full_text) if path.startswith("clicks.")}
+    spec_keys = {path for path in paths() if path.startswith("clicks.")}
+    assert example_keys <= spec_keys
     for table in ("impressions", "events", "requests", "cleaning"):
-        mine = {path for path in known if path.startswith(f"clicks.{table}.")}
-        places = {f"clicks.{table}.{place}" for place in ("relation", "sql", "where", *CSV)}
-        assert mine - shown <= places, table
+        mine = {path for path in spec_keys if path.startswith(f"clicks.{table}.")}
+        places = {f"clicks.{table}.{key}" for key in ("relation", "sql", "where", *CSV)}
+        assert mine - example_keys <= places, table
 
 
 def test_every_key_of_the_example_has_a_comment_above() -> None:
@@ -166,17 +166,17 @@ def test_init_writes_it_and_says_what_is_next(tmp_path: Path) -> None:
     assert ["compile", "sqlmetrics.yml"] in commands
     for command in commands:
         is_about_data = command[0] == "validate"  # and there is none yet
-        done = sqlmetrics(*command, folder=tmp_path, expect=2 if is_about_data else 0)
-        assert ("there is no file 'rankings.parquet'" in done.stderr) == is_about_data
+        completed = sqlmetrics(*command, folder=tmp_path, expect=2 if is_about_data else 0)
+        assert ("there is no file 'rankings.parquet'" in completed.stderr) == is_about_data
 
 
 def test_init_does_not_write_over_a_file(tmp_path: Path) -> None:
     spec, schema = tmp_path / "my spec.yml", tmp_path / learn.SCHEMA
     spec.write_text("mine")
     schema.write_text("{}")
-    done = sqlmetrics("init", "my spec.yml", folder=tmp_path, expect=2)
-    assert "'my spec.yml' already exists; --overwrite replaces it" in done.stderr
-    assert (done.stdout, spec.read_text()) == ("", "mine")
+    completed = sqlmetrics("init", "my spec.yml", folder=tmp_path, expect=2)
+    assert "'my spec.yml' already exists; --overwrite replaces it" in completed.stderr
+    assert (completed.stdout, spec.read_text()) == ("", "mine")
     out = sqlmetrics("init", "other.yml", folder=tmp_path).stdout
     assert f"Left {learn.SCHEMA} as it was" in out
     assert schema.read_text() == "{}"
@@ -187,11 +187,11 @@ def test_init_does_not_write_over_a_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("file", "said", "code"),
+    ("file", "message", "code"),
     [(".", "is a folder; give the name of a file", 2), ("no/x.yml", "cannot write 'no/x.yml'", 3)],
 )
-def test_where_it_cannot_be_written(file: str, said: str, code: int, tmp_path: Path) -> None:
-    assert said in sqlmetrics("init", file, folder=tmp_path, expect=code).stderr
+def test_where_it_cannot_be_written(file: str, message: str, code: int, tmp_path: Path) -> None:
+    assert message in sqlmetrics("init", file, folder=tmp_path, expect=code).stderr
     assert list(tmp_path.iterdir()) == []
 
 

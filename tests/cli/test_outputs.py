@@ -101,8 +101,8 @@ def test_files_of_others_ask_for_overwrite_and_ours_are_replaced(folder: Path) -
             )
             mine = file.read_bytes()
             words = [*line.split(), file.name]
-            told = sqlmetrics(*words, folder=folder, expect=2).stderr
-            assert "--overwrite" in told, words
+            message = sqlmetrics(*words, folder=folder, expect=2).stderr
+            assert "--overwrite" in message, words
             assert file.read_bytes() == mine
             sqlmetrics(*words, "--overwrite", folder=folder)
             assert file.read_bytes() != mine
@@ -130,8 +130,8 @@ def test_files_of_others_are_refused_before_anything_is_read(folder: Path) -> No
     for line, name, text in theirs:
         (folder / name).write_text(text)
         words = [*line.replace("labels.csv", "nowhere.csv").split(), name]
-        told = sqlmetrics(*words, folder=folder, expect=2).stderr
-        assert ("--overwrite" in told) == ("--profile" not in line), words
+        message = sqlmetrics(*words, folder=folder, expect=2).stderr
+        assert ("--overwrite" in message) == ("--profile" not in line), words
         assert (folder / name).read_text() == text
     profile = [*EVALUATE.split(), "o.csv", "--profile", "theirs.json"]
     assert "--overwrite" in sqlmetrics(*profile, folder=folder, expect=2).stderr
@@ -144,7 +144,7 @@ def test_files_of_others_are_refused_before_anything_is_read(folder: Path) -> No
 
 def test_what_is_read_says_so_and_nothing_else_is_taken_for_it(folder: Path) -> None:
     files = re.compile(r"TABLE|FILE|SPEC|LOG|RANKINGS|SHEET|SAMPLE|EVENTS|EXPERIMENTS|YML")
-    written = {"out", "junit", "profile", "openlineage", "into"}
+    outputs = {"out", "junit", "profile", "openlineage", "into"}
     opened = {("db", "all"), ("file", "init"), ("file", "install"), ("values", "reconcile")}
     for name in cli.commands:
         command = cli.commands[name]
@@ -152,7 +152,7 @@ def test_what_is_read_says_so_and_nothing_else_is_taken_for_it(folder: Path) -> 
             kinds = getattr(parameter.type, "types", [parameter.type])
             is_read = all(isinstance(kind, Input) for kind in kinds)
             metavar = parameter.make_metavar(click.Context(command))
-            if parameter.name in written or opened & {(parameter.name, n) for n in (name, "all")}:
+            if parameter.name in outputs or opened & {(parameter.name, n) for n in (name, "all")}:
                 assert not is_read, (name, parameter.name)
             elif isinstance(parameter.type, click.types.StringParamType | Input | click.Tuple):
                 assert is_read == bool(files.search(metavar)), (name, parameter.name, metavar)
@@ -163,10 +163,10 @@ def test_what_is_read_says_so_and_nothing_else_is_taken_for_it(folder: Path) -> 
 def test_no_finding_is_no_file_of_others(folder: Path) -> None:
     line = ["diagnose", "runs.csv", "labels.csv", "--out", "o.json"]
     ours = '[\n  {"system": "r", "baseline": "", "finding": "x"}\n]\n'
-    for before, found in (("[]\n", ours), (ours, "[]\n")):
+    for before, after in (("[]\n", ours), (ours, "[]\n")):
         (folder / "o.json").write_text(before)
         with pytest.MonkeyPatch.context() as patch:
-            rows = json.loads(found)
+            rows = json.loads(after)
             patch.setattr(Diagnosis, "to_dicts", lambda _, rows=rows: rows)
             sqlmetrics(*line, folder=folder)
         assert json.loads((folder / "o.json").read_text()) == rows
@@ -181,32 +181,32 @@ def test_a_graded_sheet_stays(folder: Path) -> None:
     cells = dict(zip(head.split(","), rows[0].split(","), strict=True)) | {'"grade"': '"1"'}
     graded = "\n".join([head, ",".join(cells.values()), *rows[1:]]) + "\n"
     sheet.write_text(graded)
-    for more in ((), ("--overwrite",)):
-        line = ("sheet", "spec.yml", "--out", "sheet.csv", *more)
-        told = sqlmetrics(*line, folder=folder, expect=2).stderr
-        assert "it is a sheet with 1 grade;" in told
-        assert "sheet-2.csv" in told
+    for flags in ((), ("--overwrite",)):
+        line = ("sheet", "spec.yml", "--out", "sheet.csv", *flags)
+        message = sqlmetrics(*line, folder=folder, expect=2).stderr
+        assert "it is a sheet with 1 grade;" in message
+        assert "sheet-2.csv" in message
     assert sheet.read_text() == graded
 
 
 def test_folders_keep_what_others_put_there(folder: Path) -> None:
     for line, name in FOLDERS.items():
         sqlmetrics(*line.split(), folder=folder)
-        written = {file for file in contents(folder) if Path(file).match(name)}
-        assert written, line
+        files = {file for file in contents(folder) if Path(file).match(name)}
+        assert files, line
         sqlmetrics(*line.split(), folder=folder)  # over its own
-        place = Path(min(written))
-        note = place.with_name("note.txt")
+        first_file = Path(min(files))
+        note = first_file.with_name("note.txt")
         note.write_text("mine")
         if "simulate" not in line and "demo" not in line:
-            place.write_text("mine, too")
-            told = sqlmetrics(*line.split(), folder=folder, expect=2).stderr
-            assert "--overwrite" in told, line
-            assert place.read_text() == "mine, too"
+            first_file.write_text("mine, too")
+            message = sqlmetrics(*line.split(), folder=folder, expect=2).stderr
+            assert "--overwrite" in message, line
+            assert first_file.read_text() == "mine, too"
             sqlmetrics(*line.split(), "--overwrite", folder=folder)
-        assert place.read_bytes() != b"mine, too"
+        assert first_file.read_bytes() != b"mine, too"
         assert note.read_text() == "mine"
-        assert not [path for path in place.parent.iterdir() if path.name.startswith(".")]
+        assert not [path for path in first_file.parent.iterdir() if path.name.startswith(".")]
 
 
 def test_what_is_read_by_a_glob_a_folder_or_a_link_stays(folder: Path) -> None:
@@ -226,8 +226,8 @@ def test_what_is_read_by_a_glob_a_folder_or_a_link_stays(folder: Path) -> None:
     ):
         before = contents(folder)
         line = f"evaluate {rankings} labels.csv -m mrr --out {target} --overwrite"
-        told = sqlmetrics(*line.split(), folder=folder, expect=2).stderr
-        assert "cannot be overwritten" in told, line
+        message = sqlmetrics(*line.split(), folder=folder, expect=2).stderr
+        assert "cannot be overwritten" in message, line
         assert contents(folder) == before
     (folder / "to.csv").symlink_to(folder / "new.csv")
     (folder / "new.csv").touch(0o640)
@@ -251,8 +251,8 @@ def test_tables_that_only_look_alike_are_theirs(folder: Path) -> None:
         ("plot deltas spec.yml --out", "o.json", '{"$schema": "vega-lite", "config": {}}'),
     ):
         (folder / name).write_text(text)
-        told = sqlmetrics(*line.split(), name, folder=folder, expect=2).stderr
-        assert "--overwrite" in told, line
+        message = sqlmetrics(*line.split(), name, folder=folder, expect=2).stderr
+        assert "--overwrite" in message, line
         assert (folder / name).read_text() == text
 
 
@@ -274,9 +274,9 @@ def test_names_of_the_data_are_no_markup_in_markdown(folder: Path) -> None:
     sqlmetrics("report", "odd.yml", "--out", "odd.md", folder=folder)
     report = (folder / "odd.md").read_text(encoding="utf-8")
     for text in [*texts, report.removeprefix("<!-- sqlmetrics report -->")]:
-        shown = re.sub(r"\\.", "_", text)  # what a backslash makes a plain character
-        assert not re.search(r"<[A-Za-z/!?]|\]\(", shown), text
-        for table in re.findall(r"(?:^\|.*\n?)+", shown, re.M):
+        unescaped = re.sub(r"\\.", "_", text)  # what a backslash makes a plain character
+        assert not re.search(r"<[A-Za-z/!?]|\]\(", unescaped), text
+        for table in re.findall(r"(?:^\|.*\n?)+", unescaped, re.M):
             assert len({line.count("|") for line in table.splitlines()}) == 1, table
     assert "\\<script>alert(1)" in texts[0]
 
@@ -290,8 +290,8 @@ def test_an_export_reads_files_from_the_project(folder: Path) -> None:
     text = SPEC.replace("runs.csv", "data/dated.csv").replace("system}", "system, date: day}")
     (folder / "dated.yml").write_text(text)
     for tool, project in (("dbt", "warehouse/shop"), ("sqlmesh", "mesh")):
-        told = sqlmetrics("export", tool, "dated.yml", "--out", project, folder=folder).stderr
-        assert ("warehouse/shop has no dbt_project.yml" in told) == (tool == "dbt")
+        message = sqlmetrics("export", tool, "dated.yml", "--out", project, folder=folder).stderr
+        assert ("warehouse/shop has no dbt_project.yml" in message) == (tool == "dbt")
         models = "\n".join(path.read_text() for path in (folder / project).rglob("*.sql"))
         paths = {*re.findall(r"'(\S+\.csv)'", models)}
         assert {(folder / project / path).resolve() for path in paths} == {
@@ -299,15 +299,15 @@ def test_an_export_reads_files_from_the_project(folder: Path) -> None:
             folder / "labels.csv",
         }
     (folder / "warehouse" / "shop" / "dbt_project.yml").write_text("name: shop\n")
-    told = sqlmetrics("export", "dbt", "dated.yml", "--out", "warehouse/shop", folder=folder)
-    assert "has no dbt_project.yml" not in told.stderr
+    completed = sqlmetrics("export", "dbt", "dated.yml", "--out", "warehouse/shop", folder=folder)
+    assert "has no dbt_project.yml" not in completed.stderr
 
 
 def test_lists_fit_a_terminal(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sqlmetrics.tables.table.terminal_width", lambda: 80)
-    for what in ("metrics", "online", "presets", "options", "dialects", "exports"):
-        lines = sqlmetrics("list", what, folder=folder).stdout.splitlines()
-        assert max(map(len, lines)) <= 80, what
+    for kind in ("metrics", "online", "presets", "options", "dialects", "exports"):
+        lines = sqlmetrics("list", kind, folder=folder).stdout.splitlines()
+        assert max(map(len, lines)) <= 80, kind
 
 
 def test_a_folder_of_which_a_part_cannot_be_moved_is_as_it_was(
@@ -315,8 +315,8 @@ def test_a_folder_of_which_a_part_cannot_be_moved_is_as_it_was(
 ) -> None:
     """The disk fails at each of the moves, over an older folder and where there was none."""
     real = os.replace
-    for line in (one for one in FOLDERS if "demo" not in one):
-        place = folder / {"compile": "job", "export": "models", "simulate": "log"}[line.split()[0]]
+    for line in (command_line for command_line in FOLDERS if "demo" not in command_line):
+        target = folder / {"compile": "job", "export": "models", "simulate": "log"}[line.split()[0]]
         for was_there in (True, False):
             if was_there:
                 sqlmetrics(*line.split(), folder=folder)
@@ -331,13 +331,13 @@ def test_a_folder_of_which_a_part_cannot_be_moved_is_as_it_was(
 
                 with monkeypatch.context() as patch:
                     patch.setattr(os, "replace", failing)
-                    told = sqlmetrics(*line.split(), folder=folder, expect=3).stderr
-                assert "No space left on device" in told
+                    message = sqlmetrics(*line.split(), folder=folder, expect=3).stderr
+                assert "No space left on device" in message
                 assert contents(folder) == before
             if was_there:
-                assert [path for path in place.iterdir() if path.name.startswith(".")] == []
-                shutil.rmtree(place)
-            assert not place.exists()
+                assert [path for path in target.iterdir() if path.name.startswith(".")] == []
+                shutil.rmtree(target)
+            assert not target.exists()
 
 
 @contextmanager
@@ -357,15 +357,15 @@ def test_a_full_disk_leaves_the_old_file(folder: Path) -> None:
     sqlmetrics(*line, folder=folder)
     before = contents(folder)
     with full_disk(64):
-        told = sqlmetrics(*line, folder=folder, expect=3).stderr
-    assert told == "error: cannot write 'o.json': File too large\n"
+        message = sqlmetrics(*line, folder=folder, expect=3).stderr
+    assert message == "error: cannot write 'o.json': File too large\n"
     assert contents(folder) == before
     for words in WRITERS:
         ending = WRITERS[words].split()[0]
         line = [*words.split(), f"runs.csv/{ending}.{ending}"]  # below what is no folder
-        told = sqlmetrics(*line, folder=folder, expect=3).stderr
-        assert "error: cannot write" in told, line
+        message = sqlmetrics(*line, folder=folder, expect=3).stderr
+        assert "error: cannot write" in message, line
     for words in FOLDERS:
-        *first, place = words.split() if "simulate" not in words else ["simulate", "log"]
-        told = sqlmetrics(*first, f"runs.csv/{place}", folder=folder, expect=3).stderr
-        assert "error: cannot write" in told, words
+        *first, target = words.split() if "simulate" not in words else ["simulate", "log"]
+        message = sqlmetrics(*first, f"runs.csv/{target}", folder=folder, expect=3).stderr
+        assert "error: cannot write" in message, words

@@ -51,9 +51,9 @@ def lines(rows: Iterable[object], file: Path) -> str:
 
 def flat(system: str) -> list[dict[str, Any]]:
     return [
-        {"query_id": query, "item_id": item, "score": 3 - place}
+        {"query_id": query, "item_id": item, "score": 3 - position}
         for query, items in LISTS_OF[system].items()
-        for place, item in enumerate(items)
+        for position, item in enumerate(items)
     ]
 
 
@@ -188,7 +188,7 @@ def spec_of(source: str, folder: Path) -> str:
     return "spec.yml"
 
 
-def given(source: str, folder: Path, *, systems: Sequence[str]) -> list[str]:
+def source_words(source: str, folder: Path, *, systems: Sequence[str]) -> list[str]:
     """The words of the command line that name a source."""
     (folder / "labels.csv").write_text(LABELS, encoding="utf-8")
     if source not in FILES:
@@ -213,7 +213,9 @@ def test_each_cell_of_the_table_holds(cell: str, tmp_path: Path) -> None:
     source, verb = cell.split(" | ")
     is_taken, is_spec = table()[source, verb] == YES, source not in FILES
     assert table()[source, verb] in (YES, NO)
-    words = given(source, tmp_path, systems=("old",) if verb == "reconcile" else ("old", "new"))
+    words = source_words(
+        source, tmp_path, systems=("old",) if verb == "reconcile" else ("old", "new")
+    )
     metric = [] if is_spec and verb not in ("tie audit", "reconcile") else ["-m", "mrr"]
     commands = {
         "evaluate": ["evaluate", *words, *metric, "-o", "json"],
@@ -292,14 +294,14 @@ def test_references_that_differ_are_refused_with_examples(tmp_path: Path) -> Non
         ]
         rows[-1]["expected_ids"] = [] if name == "a" else ["y"]
         lines(rows, tmp_path / f"{name}.jsonl")
-    done = sqlmetrics("compare", "a.jsonl", "b.jsonl", "-m", "mrr", folder=tmp_path, expect=2)
-    assert "references of 1 query differ" in done.stderr
-    assert "other: x in a, y in b" in done.stderr
-    assert "--labels" in done.stderr
+    completed = sqlmetrics("compare", "a.jsonl", "b.jsonl", "-m", "mrr", folder=tmp_path, expect=2)
+    assert "references of 1 query differ" in completed.stderr
+    assert "other: x in a, y in b" in completed.stderr
+    assert "--labels" in completed.stderr
     (tmp_path / "labels.csv").write_text("query_id,item_id,grade\nother,y,1\n", encoding="utf-8")
     words = ("evaluate", "one=a.jsonl", "two=b.jsonl", "labels.csv", "-m", "mrr", "-o", "json")
-    done = sqlmetrics(*words, folder=tmp_path)
-    assert mrr_by_system(json.loads(done.stdout)) == {"one": 0.5, "two": 0.5}
+    completed = sqlmetrics(*words, folder=tmp_path)
+    assert mrr_by_system(json.loads(completed.stdout)) == {"one": 0.5, "two": 0.5}
 
 
 OBJECTS = [{"qid": "q", "contexts": [{"chunk_id": "a#1", "doc_id": "a"}], "truth": ["a"]}]
@@ -311,30 +313,30 @@ def test_the_id_of_an_object_can_be_named(tmp_path: Path) -> None:
     lines(OBJECTS, tmp_path / "objects.jsonl")
     lines(DEEP, tmp_path / "deep.jsonl")
     (tmp_path / "labels.csv").write_text("query_id,item_id,grade\nq,a,1\n", encoding="utf-8")
-    own, ids = (
+    options, ids = (
         ("--query", "qid", "--label-column", "item=truth"),
         ("--label-column", "query=query_id"),
     )
     for words, value, note in (
         (
-            ("objects.jsonl", *own, "--item", "contexts"),
+            ("objects.jsonl", *options, "--item", "contexts"),
             1.0,
             "using doc_id as the id of a document; for chunk_id use item=",
         ),
-        (("objects.jsonl", *own, "--item", "contexts.doc_id"), 1.0, "read as traces"),
-        (("objects.jsonl", *own, "--item", "contexts.chunk_id"), 0.0, "read as traces"),
+        (("objects.jsonl", *options, "--item", "contexts.doc_id"), 1.0, "read as traces"),
+        (("objects.jsonl", *options, "--item", "contexts.chunk_id"), 0.0, "read as traces"),
         (
-            ("deep.jsonl", "labels.csv", "--item", "contexts.document.id", *own[:2], *ids),
+            ("deep.jsonl", "labels.csv", "--item", "contexts.document.id", *options[:2], *ids),
             0.5,
             "read as traces",
         ),
     ):
-        done = sqlmetrics("evaluate", *words, "-m", "mrr", "-o", "json", folder=tmp_path)
-        assert [row["value"] for row in json.loads(done.stdout)] == [value], words
-        assert note in done.stderr
-    wrong = ("objects.jsonl", *own, "--item", "context")
-    done = sqlmetrics("evaluate", *wrong, "-m", "mrr", folder=tmp_path, expect=2)
-    assert "did you mean 'contexts'" in done.stderr
+        completed = sqlmetrics("evaluate", *words, "-m", "mrr", "-o", "json", folder=tmp_path)
+        assert [row["value"] for row in json.loads(completed.stdout)] == [value], words
+        assert note in completed.stderr
+    wrong = ("objects.jsonl", *options, "--item", "context")
+    completed = sqlmetrics("evaluate", *wrong, "-m", "mrr", folder=tmp_path, expect=2)
+    assert "did you mean 'contexts'" in completed.stderr
 
 
 @by_turns(1.1)
@@ -353,23 +355,23 @@ def test_a_track_without_labels_starts_with_a_sheet(tmp_path: Path) -> None:
         ("none.yml",),
         ("spec.yml",),
     ):
-        done = sqlmetrics("sheet", *words, folder=tmp_path)
-        assert len(done.stdout.splitlines()) == 1 + len(flat("old")), words
-        assert "no item is labelled yet" in done.stderr
+        completed = sqlmetrics("sheet", *words, folder=tmp_path)
+        assert len(completed.stdout.splitlines()) == 1 + len(flat("old")), words
+        assert "no item is labelled yet" in completed.stderr
     graded = re.sub(r',"",("k\w+")', r",1,\1", sqlmetrics("sheet", run, folder=tmp_path).stdout)
     (tmp_path / "sheet.csv").write_text(graded, encoding="utf-8")
     words = ("sheet-import", "sheet.csv", "--labels", "lab.qrels")
     sqlmetrics(*words, "--new", folder=tmp_path)
     assert "0 added" in sqlmetrics(*words, folder=tmp_path).stdout
-    done = sqlmetrics("show", "spec.yml", "-o", "json", folder=tmp_path)
-    assert mrr_by_system(json.loads(done.stdout)) == {"old": 1.0}
+    completed = sqlmetrics("show", "spec.yml", "-o", "json", folder=tmp_path)
+    assert mrr_by_system(json.loads(completed.stdout)) == {"old": 1.0}
     assert len(sqlmetrics("sheet", "spec.yml", folder=tmp_path).stdout.splitlines()) == 1
 
 
-@pytest.mark.parametrize("what", LISTS)
-def test_a_list_is_json_for_programs(what: str, tmp_path: Path) -> None:
-    rows = json.loads(sqlmetrics("list", what, "-o", "json", folder=tmp_path).stdout)
-    printed = sqlmetrics("list", what, folder=tmp_path).stdout
+@pytest.mark.parametrize("kind", LISTS)
+def test_a_list_is_json_for_programs(kind: str, tmp_path: Path) -> None:
+    rows = json.loads(sqlmetrics("list", kind, "-o", "json", folder=tmp_path).stdout)
+    printed = sqlmetrics("list", kind, folder=tmp_path).stdout
     name = next(iter(rows[0]))
     assert all(row[name] and row.keys() == rows[0].keys() for row in rows)
     assert rows[0][name].split(",")[0] in printed
@@ -404,27 +406,27 @@ def test_a_column_that_tells_systems_apart_is_named_first(tmp_path: Path) -> Non
     (tmp_path / "both.csv").write_text(text, encoding="utf-8")
     (tmp_path / "labels.csv").write_text(LABELS, encoding="utf-8")
     words = ("evaluate", "both.csv", "labels.csv", "-m", "mrr")
-    told = sqlmetrics(*words, folder=tmp_path, expect=2).stderr
-    assert "-> ab_bucket distinguishes them, so use --system ab_bucket" in told
+    message = sqlmetrics(*words, folder=tmp_path, expect=2).stderr
+    assert "-> ab_bucket distinguishes them, so use --system ab_bucket" in message
     (tmp_path / "both.csv").write_text(text.replace(",x", ",y"), encoding="utf-8")
-    told = sqlmetrics(*words, folder=tmp_path, expect=2).stderr
-    assert "distinguishes them" not in told
-    assert "best_score" in told
+    message = sqlmetrics(*words, folder=tmp_path, expect=2).stderr
+    assert "distinguishes them" not in message
+    assert "best_score" in message
     # and a column that tells judges apart
     (tmp_path / "both.csv").write_text("query_id,item_id,score\nq0,b,1\n", encoding="utf-8")
     graded = "query_id,item_id,note,grade,who\nq0,b,,1,ann\nq0,b,,2,bob \nq0,c,,1,ann\n"
     (tmp_path / "labels.csv").write_text(graded, encoding="utf-8")
-    told = sqlmetrics(*words, folder=tmp_path, expect=2).stderr
-    assert "-> who distinguishes them (ann, 'bob '): if it names the judge, make one" in told
-    assert "sqlmetrics combine --judge who; else remove the repeated rows" in told
+    message = sqlmetrics(*words, folder=tmp_path, expect=2).stderr
+    assert "-> who distinguishes them (ann, 'bob '): if it names the judge, make one" in message
+    assert "sqlmetrics combine --judge who; else remove the repeated rows" in message
     (tmp_path / "labels.csv").write_text(graded.replace("bob ", "ann"), encoding="utf-8")
     assert "distinguishes" not in sqlmetrics(*words, folder=tmp_path, expect=2).stderr
     # a click log is no rankings
     (tmp_path / "log.csv").write_text("request_id,item_id,is_click\nr,a,0\n", encoding="utf-8")
-    told = sqlmetrics("compare", "log.csv", "-m", "mrr", folder=tmp_path, expect=2).stderr
-    assert "no labels are given, and is_click looks like a column of a click log: evalu" in told
-    told = sqlmetrics("clicks", "log.csv", folder=tmp_path, expect=2).stderr
-    assert "no column is known as position; " in told
+    message = sqlmetrics("compare", "log.csv", "-m", "mrr", folder=tmp_path, expect=2).stderr
+    assert "no labels are given, and is_click looks like a column of a click log: evalu" in message
+    message = sqlmetrics("clicks", "log.csv", folder=tmp_path, expect=2).stderr
+    assert "no column is known as position; " in message
     (tmp_path / "log.csv").write_text("request_id,item_id,what\nr,a,view\n", encoding="utf-8")
-    told = sqlmetrics("clicks", "log.csv", folder=tmp_path, expect=2).stderr
-    assert told.endswith("as clicks.events, each with its condition (where)\n")
+    message = sqlmetrics("clicks", "log.csv", folder=tmp_path, expect=2).stderr
+    assert message.endswith("as clicks.events, each with its condition (where)\n")

@@ -92,9 +92,9 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "experiments.csv").write_text(
         "experiment,metric,difference,standard_error\n"
         + "".join(
-            f"e{i},{metric},{(i * 7 % 11 - 5) * (i + place) / 50},0.2\n"
+            f"e{i},{metric},{(i * 7 % 11 - 5) * (i + position) / 50},0.2\n"
             for i in range(30)
-            for place, metric in enumerate(("ctr@5", *METRICS))
+            for position, metric in enumerate(("ctr@5", *METRICS))
         )
     )
     (folder / "uploads" / "a long name of a team").mkdir(parents=True)
@@ -189,14 +189,14 @@ def test_no_table_is_wider_than_the_terminal(
     line: str, world: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "80")
-    told = called(line, world, VERBS[line])
-    assert widths(told) <= 80, told
+    output = called(line, world, VERBS[line])
+    assert widths(output) <= 80, output
 
 
 def test_every_verb_that_prints_is_looked_at() -> None:
     """`list` and the demo are in test_cli; the others write files, SQL, messages or nothing."""
-    seen = {line.split()[0] for line in VERBS}
-    others = {
+    tested = {line.split()[0] for line in VERBS}
+    exempt = {
         "list",
         "demo",
         "compile",
@@ -213,7 +213,7 @@ def test_every_verb_that_prints_is_looked_at() -> None:
         "sheet",
         "sheet-import",
     }
-    assert seen | others == set(cli.commands)
+    assert tested | exempt == set(cli.commands)
     for name, command in cli.commands.items():
         context = cli.make_context("sqlmetrics", [name, "-h"], resilient_parsing=True)
         context.terminal_width = 80
@@ -224,19 +224,29 @@ def test_every_verb_that_prints_is_looked_at() -> None:
         assert [option.opts for option in options if not option.help] == [], name
 
 
-def result(days: int = 1, **given: Any) -> Any:
+def result(days: int = 1, **arguments: Any) -> Any:
     """An evaluation of a few rows; `new` is better, and has a day more than `old`."""
     grades = {"old": ["a", "b"], "new": ["b", "a"]}
     rows = [
-        {"q": "q", "item_id": item, "score": -place, "system": system, "ds": FIRST + timedelta(day)}
+        {
+            "q": "q",
+            "item_id": item,
+            "score": -position,
+            "system": system,
+            "ds": FIRST + timedelta(day),
+        }
         for system, items in grades.items()
         for day in range(days if system == "new" else max(days - 1, 1))
-        for place, item in enumerate(items)
+        for position, item in enumerate(items)
     ]
     table = pa.Table.from_pylist(rows)
     labels = pa.table({"q": ["q"], "item_id": ["b"], "grade": [1]})
-    asked = {"query": "q", "system": "system", "metrics": ["mrr", "first_rank", "num_ret"]} | given
-    return sm.evaluate(table, labels, **asked)
+    evaluate_arguments = {
+        "query": "q",
+        "system": "system",
+        "metrics": ["mrr", "first_rank", "num_ret"],
+    } | arguments
+    return sm.evaluate(table, labels, **evaluate_arguments)
 
 
 class Terminal(io.StringIO):
@@ -247,10 +257,10 @@ class Terminal(io.StringIO):
         return True
 
 
-def on_terminal(own: Any, out: str | None = None) -> str:
+def on_terminal(result: Any, out: str | None = None) -> str:
     """What a result looks like on a terminal."""
     with redirect_stdout(Terminal()) as terminal:
-        emit_result(own, False, "table", out)
+        emit_result(result, False, "table", out)
     return terminal.getvalue()
 
 
@@ -263,15 +273,15 @@ def test_the_best_is_bold_on_a_terminal_alone(
     """By each metric's direction; a count is neither good nor bad."""
     for name, value in (("COLUMNS", "80"), ("TERM", "xterm"), ("NO_COLOR", "")):
         monkeypatch.setenv(name, value)
-    own = result()
-    told = on_terminal(own)
-    assert [cell.strip() for cell in BOLD.findall(told)] == ["1.0000", "1.0000"]
-    assert [line for line in told.splitlines() if "\x1b" in line] == told.splitlines()[1:2]
-    on_terminal(own, str(tmp_path / "out.txt"))
+    evaluation = result()
+    output = on_terminal(evaluation)
+    assert [cell.strip() for cell in BOLD.findall(output)] == ["1.0000", "1.0000"]
+    assert [line for line in output.splitlines() if "\x1b" in line] == output.splitlines()[1:2]
+    on_terminal(evaluation, str(tmp_path / "out.txt"))
     assert "\x1b" not in (tmp_path / "out.txt").read_text()
-    assert "\x1b" not in repr(own)
+    assert "\x1b" not in repr(evaluation)
     monkeypatch.setenv("NO_COLOR", "1")
-    assert "\x1b" not in on_terminal(own)
+    assert "\x1b" not in on_terminal(evaluation)
 
 
 @by_turns(0.9)
@@ -279,11 +289,11 @@ def test_what_fails_is_red_and_what_warns_yellow(world: Path) -> None:
     spec = sm.Spec.read(world / "spec.yml")
     from sqlmetrics.jobs.checks.report import table
 
-    found = sm.check(spec, duckdb.connect(str(world / "shop.duckdb")))
-    told = table(found, styled=True)
-    assert "\x1b[1;31mFAILED\x1b[0m" in told
-    assert "\x1b[33mwarn" in told
-    assert "\x1b" not in table(found)
+    verdicts = sm.check(spec, duckdb.connect(str(world / "shop.duckdb")))
+    output = table(verdicts, styled=True)
+    assert "\x1b[1;31mFAILED\x1b[0m" in output
+    assert "\x1b[33mwarn" in output
+    assert "\x1b" not in table(verdicts)
 
 
 def test_a_row_over_all_days_and_nothing_that_goes_without_saying() -> None:
@@ -327,9 +337,9 @@ def test_tables_of_clicks_look_like_those_of_lists(monkeypatch: pytest.MonkeyPat
         for day in range(2)
         for system, (clicked, none) in sums.items()
     ]
-    made = tuple(long(rows, [online(one) for one in spec.online], spec))
-    own = ClickResult(spec, (), {"impressions": (60, 60)}, {"odd": 1}, None, made)
-    assert [line.split() for line in str(own).splitlines()[-7:]] == [
+    long_rows = tuple(long(rows, [online(metric) for metric in spec.online], spec))
+    clicks_result = ClickResult(spec, (), {"impressions": (60, 60)}, {"odd": 1}, None, long_rows)
+    assert [line.split() for line in str(clicks_result).splitlines()[-7:]] == [
         ["date", "system", "ctr", "abandonment", "requests"],
         *(
             [f"2026-01-0{day}", *line]
@@ -339,17 +349,19 @@ def test_tables_of_clicks_look_like_those_of_lists(monkeypatch: pytest.MonkeyPat
         ["all", "days", "old", "0.3000", "0.1250", "16"],
         ["all", "days", "<new>", "0.4000", "0.2500", "16"],
     ]
-    assert [cell.strip() for cell in BOLD.findall(own.text(styled=True))] == [
+    assert [cell.strip() for cell in BOLD.findall(clicks_result.text(styled=True))] == [
         "0.1250",
         "0.4000",
     ] * 3
-    page = own.html()
-    assert own._repr_html_().endswith(page)  # behind its picture, where pictures are drawn
+    page = clicks_result.html()
+    assert clicks_result._repr_html_().endswith(
+        page
+    )  # behind its picture, where pictures are drawn
     assert "<b>0.4000</b>" in page
     assert "&lt;new&gt;" in page
     assert "odd: 1" in page
     with redirect_stdout(io.StringIO()) as out:
-        emit_clicks(own, "html", None)
+        emit_clicks(clicks_result, "html", None)
     assert out.getvalue() == page + "\n"
 
 
@@ -364,9 +376,9 @@ def test_the_layout_of_the_fewest_lines_that_fits(monkeypatch: pytest.MonkeyPatc
     assert str(result(metrics=many)).splitlines()[0].split()[:2] == ["system", "ndcg@1"]
     runs = {f"system {n:02}": {"q": {"a": 1.0, "b": n}} for n in range(30)}
     monkeypatch.setenv("COLUMNS", "60")
-    told = str(sm.evaluate(runs, {"q": {"b": 1}}, many))
-    assert widths(told) <= 60
-    assert told.count("system 07") == 2, "two tables below one another"
+    output = str(sm.evaluate(runs, {"q": {"b": 1}}, many))
+    assert widths(output) <= 60
+    assert output.count("system 07") == 2, "two tables below one another"
 
 
 @by_turns(1.2)
@@ -377,8 +389,8 @@ def test_what_takes_long_has_a_bar_on_a_terminal_alone(
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setattr("sqlmetrics.cli.common.WAIT", 0.0)
 
-    def both(*more: str) -> tuple[str, str]:
-        line = ["sqlmetrics", "estimate", "spec.yml", "sample.csv", "-m", "dcg@10", *more]
+    def streams(*flags: str) -> tuple[str, str]:
+        line = ["sqlmetrics", "estimate", "spec.yml", "sample.csv", "-m", "dcg@10", *flags]
         out, err = io.StringIO(), Terminal()
         with patch.object(sys, "argv", line), redirect_stdout(out), redirect_stderr(err):
             main()
@@ -387,10 +399,10 @@ def test_what_takes_long_has_a_bar_on_a_terminal_alone(
     monkeypatch.chdir(world)
     plain = sqlmetrics("estimate", "spec.yml", "sample.csv", "-m", "dcg@10", folder=world)
     assert "estimating" not in plain.stderr
-    told, bar = both()
-    assert told == plain.stdout
+    output, bar = streams()
+    assert output == plain.stdout
     assert "estimating" in bar
-    assert both("--quiet") == (plain.stdout, "")
+    assert streams("--quiet") == (plain.stdout, "")
 
 
 @by_turns(1.1)
@@ -398,23 +410,23 @@ def test_a_narrow_terminal_breaks_texts_and_no_numbers(
     world: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "80")
-    told = called("check spec.yml --db shop.duckdb", world, 1)
-    rules = [line for line in told.splitlines() if line.startswith("ap: ")]
+    output = called("check spec.yml --db shop.duckdb", world, 1)
+    rules = [line for line in output.splitlines() if line.startswith("ap: ")]
     with_interval = "ap: max_drop_pct 10 against previous, confidence 0.9"
     assert rules == [with_interval, "ap: max_drop 0.01 against baseline"]
-    assert "a third system with a name  country=DE" in told
+    assert "a third system with a name  country=DE" in output
     monkeypatch.setenv("COLUMNS", "50")
-    told = called("check spec.yml --db shop.duckdb", world, 1)
-    assert widths(told) <= 50
-    told = called("compare spec.yml --by country", world, 0)
-    assert widths(told) <= 50
-    assert "\n%" not in told.replace(" ", "")
+    output = called("check spec.yml --db shop.duckdb", world, 1)
+    assert widths(output) <= 50
+    output = called("compare spec.yml --by country", world, 0)
+    assert widths(output) <= 50
+    assert "\n%" not in output.replace(" ", "")
     # a metric whose name is long stands above its numbers, as long as these fit
     monkeypatch.setenv("COLUMNS", "70")
     line = "compare spec.yml -m a_long_name_of_a_metric=ndcg@10"
-    told = called(line, world, 0)
-    assert widths(told) <= 70
-    assert "\na_long_name_of_a_metric\n    " in told
+    output = called(line, world, 0)
+    assert widths(output) <= 70
+    assert "\na_long_name_of_a_metric\n    " in output
     monkeypatch.setenv("COLUMNS", "50")
     assert widths(called(line, world, 0)) <= 50
     # a file is the same whatever the terminal, and whole
@@ -425,9 +437,9 @@ def test_a_narrow_terminal_breaks_texts_and_no_numbers(
         "clicks depth clicks.yml",
     ]
     for line in lines:
-        written = []
+        file_texts = []
         for width in ("50", "200"):
             monkeypatch.setenv("COLUMNS", width)
             called(f"{line} --out written.txt --overwrite", world, 0)
-            written.append((world / "written.txt").read_text())
-        assert written[0] == written[1]
+            file_texts.append((world / "written.txt").read_text())
+        assert file_texts[0] == file_texts[1]

@@ -62,10 +62,10 @@ class _Handler(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def server() -> Iterator[Server]:
-    with Server() as one:
-        threading.Thread(target=one.serve_forever, daemon=True).start()
-        yield one
-        one.shutdown()
+    with Server() as webhook_server:
+        threading.Thread(target=webhook_server.serve_forever, daemon=True).start()
+        yield webhook_server
+        webhook_server.shutdown()
 
 
 @pytest.fixture
@@ -84,12 +84,12 @@ def test_failures_are_told_as_each_server_takes_them(
     db = ("--db", "m.duckdb")
     sqlmetrics("run", "s.yml", *db, "--webhook", address, folder=shop)
     assert server.posted == [], "a run that goes well is no news"
-    done = sqlmetrics("check", "s.yml", *db, "--webhook", address, folder=shop, expect=1)
-    ((path, told),) = server.posted
+    checked = sqlmetrics("check", "s.yml", *db, "--webhook", address, folder=shop, expect=1)
+    ((path, payload),) = server.posted
     assert path == f"/services/{SECRET}"
-    assert (told["event"], told["spec"], told["exit_code"]) == ("checks_failed", "shop", 1)
-    assert "ndcg@10" in told["checks"][0]["failure"]["text"]
-    assert f"told http://127.0.0.1:{server.server_port}/***" in done.stderr
+    assert (payload["event"], payload["spec"], payload["exit_code"]) == ("checks_failed", "shop", 1)
+    assert "ndcg@10" in payload["checks"][0]["failure"]["text"]
+    assert f"told http://127.0.0.1:{server.server_port}/***" in checked.stderr
 
     monkeypatch.setenv("SQLMETRICS_WEBHOOK", f"slack+{address}")
     built = sqlmetrics("build", "s.yml", *db, folder=shop, expect=1)
@@ -119,7 +119,7 @@ def test_failures_are_told_as_each_server_takes_them(
     (shop / "s.yml").write_text("version: 1\nname: [")
     sqlmetrics("run", "s.yml", *db, "--webhook", address, folder=shop, expect=2)
     assert server.posted[-1][1]["spec"] == "s.yml"
-    for output in (done, built, failed):
+    for output in (checked, built, failed):
         assert "sEcReT" not in output.stdout + output.stderr
 
 
@@ -146,7 +146,7 @@ def test_a_webhook_that_fails_is_told_and_changes_no_exit_code(
     shop: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    status, delay, n_posts, told = answer
+    status, delay, n_posts, reason = answer
     monkeypatch.setattr(server_module, "TIMEOUT", 0.3)
     server.status, server.delay = status, delay
     url = f"http://127.0.0.1:{server.server_port if status else 1}/services/{SECRET}"
@@ -158,7 +158,7 @@ def test_a_webhook_that_fails_is_told_and_changes_no_exit_code(
     lines = failed.stderr.splitlines()
     assert lines[0].startswith("note: the webhook http://127.0.0.1:")
     assert "/*** did not get the message: " in lines[0]
-    assert told in lines[0]
+    assert reason in lines[0]
     assert "sEcReT" not in failed.stderr
 
 
@@ -186,18 +186,18 @@ def test_the_shape_is_that_of_the_host_or_of_the_name_before_it() -> None:
 def test_logs_are_json_lines(server: Server, shop: Path) -> None:
     url = f"http://127.0.0.1:{server.server_port}/services/{SECRET}"
     line = ("--db", "m.duckdb", "--log-format", "json")
-    done = sqlmetrics("run", "s.yml", *line, folder=shop)
-    lines = [json.loads(text) for text in done.stderr.splitlines()]
-    assert [one["event"] for one in lines[-3:]] == ["run_begins", "replaced", "values"]
-    for one in lines:
-        assert {*one} == {"time", "level", "event", "spec", "run_id", "message"}
-    assert {one["spec"] for one in lines[1:]} == {"shop"}
-    (run_id,) = {one["run_id"] for one in lines[-3:]}
+    completed = sqlmetrics("run", "s.yml", *line, folder=shop)
+    lines = [json.loads(text) for text in completed.stderr.splitlines()]
+    assert [entry["event"] for entry in lines[-3:]] == ["run_begins", "replaced", "values"]
+    for entry in lines:
+        assert {*entry} == {"time", "level", "event", "spec", "run_id", "message"}
+    assert {entry["spec"] for entry in lines[1:]} == {"shop"}
+    (run_id,) = {entry["run_id"] for entry in lines[-3:]}
     assert len(run_id) == 36
 
     checked = sqlmetrics("check", "s.yml", *line, "--webhook", url, folder=shop, expect=1)
     lines = [json.loads(text) for text in checked.stderr.splitlines()]
-    assert [one["event"] for one in lines] == ["checks", "webhook"]
+    assert [entry["event"] for entry in lines] == ["checks", "webhook"]
 
     (shop / "labels.csv").write_text(f"{SECRET}\n1\n")
     command = ("run", "s.yml", *line, "--webhook", url)
