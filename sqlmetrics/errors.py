@@ -127,7 +127,7 @@ class CheckError(SqlmetricsError):
 
     def __init__(self, failures: Sequence[object], result: Any = None) -> None:
         self.failures = tuple(failures)
-        self.problems = tuple(_told(str(failure)) for failure in failures)
+        self.problems = tuple(_masked_and_short(str(failure)) for failure in failures)
         self.result = result
         super().__init__(numbered("the checks found", self.problems))
 
@@ -143,7 +143,7 @@ class SpecError(SqlmetricsError):
 
     def __init__(self, problems: str | Sequence[str], subject: str = "the spec has") -> None:
         texts = (problems,) if isinstance(problems, str) else tuple(problems)
-        self.problems = tuple(map(_told, texts))
+        self.problems = tuple(map(_masked_and_short, texts))
         super().__init__(numbered(subject, self.problems))
 
 
@@ -159,7 +159,7 @@ class InputError(SqlmetricsError):
 
     def __init__(self, problems: object) -> None:
         self.details = tuple(problems) if isinstance(problems, list | tuple) else (problems,)
-        self.problems = tuple(_told(str(detail)) for detail in self.details)
+        self.problems = tuple(_masked_and_short(str(detail)) for detail in self.details)
         super().__init__(numbered("the input has", self.problems))
 
 
@@ -181,10 +181,10 @@ class EngineError(SqlmetricsError):
 
     def __init__(self, message: str, sql: str = "") -> None:
         self.sql = masked(sql)
-        super().__init__(_told(message))
+        super().__init__(_masked_and_short(message))
 
 
-def _told(text: str) -> str:
+def _masked_and_short(text: str) -> str:
     return shortened(masked(text))
 
 

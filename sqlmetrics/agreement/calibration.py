@@ -66,7 +66,7 @@ class Calibration:
         ]
         about = "one row per judge and grade: what people would be expected to give"
         of_grades = {"about": about, "rows": constants}
-        yield from _shown(self.counts, self.systems)
+        yield from _shown_stages(self.counts, self.systems)
         yield Stage("calibrated_grades", "comparison/constants", of_grades)
         labels = _source(self.systems)
         first = f"max(case when {labels}.judge = 1 then {labels}.grade end)"
@@ -160,7 +160,7 @@ def _means(counts: PairCounts, systems: Sequence[str]) -> Iterator[tuple[Any, ..
     means = sums_stage("grade_means", about, [*_keys(systems)], sums, "beside")
     order = ", ".join(f"{name} asc" for name in _keys(systems))
     select = f"select *\nfrom grade_means\nwhere judge > 1\norder by {order}"
-    stages = [*counts.label_stages, *_shown(counts, systems), people, beside, means]
+    stages = [*counts.label_stages, *_shown_stages(counts, systems), people, beside, means]
     for row in counts.engine.records(with_stages(stages, select)):
         mean = 0.0 if row["mean_grade"] is None else float(row["mean_grade"])
         group = int(row[SHOWN_BY]) if systems else 0
@@ -176,7 +176,7 @@ def _source(systems: Sequence[str]) -> str:
     return SHOWN_LABELS if systems else LABELS
 
 
-def _shown(counts: PairCounts, systems: Sequence[str]) -> list[Stage]:
+def _shown_stages(counts: PairCounts, systems: Sequence[str]) -> list[Stage]:
     return counts.shown_by(systems) if systems else []
 
 

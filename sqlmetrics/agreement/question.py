@@ -266,7 +266,7 @@ class Question:
             if rankings is None:
                 self._check_day(panel)
             else:
-                plan = stack.enter_context(self._shown(engine, check=check))
+                plan = stack.enter_context(self._rank_plan(engine, check=check))
             yield panel, plan, engine
 
     def _check_spec(self) -> None:
@@ -292,7 +292,7 @@ class Question:
         return {name: value for name, value in self.arguments.items() if name not in _OF_LABELS}
 
     @contextmanager
-    def _shown(self, engine: Database, *, check: bool | float) -> Iterator[Plan]:
+    def _rank_plan(self, engine: Database, *, check: bool | float) -> Iterator[Plan]:
         """The plan of an evaluation of the rankings, for the ranks of their items alone."""
         labels, ranking_options = None, {}
         if not isinstance(self.rankings, Spec):

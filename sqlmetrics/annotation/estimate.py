@@ -238,7 +238,7 @@ def _query_rows(
             else:
                 strata = [PairedStratum.alone(s) for s in frame.strata(traffic, part)]
             cells = asked_for.cells(strata, llm)
-            rows.append((*_place(system, part), str(measure), over, *cells))
+            rows.append((*_system_and_segment(system, part), str(measure), over, *cells))
     return rows, notes, result
 
 
@@ -257,11 +257,11 @@ def _pair_rows(
         for part, over in asked_for.parts(sample):
             strata = frames.strata(system, measure, over == "traffic", part)
             cells = asked_for.cells(strata, llm)
-            rows.append((*_place(system, part), str(measure), over, *cells))
+            rows.append((*_system_and_segment(system, part), str(measure), over, *cells))
     return rows, notes, result
 
 
-def _place(system: str, part: Only | None) -> tuple[str, str, str]:
+def _system_and_segment(system: str, part: Only | None) -> tuple[str, str, str]:
     """The system and the segment of a row."""
     name, value = part or (ALL, ALL)
     return system, name.removeprefix("by_"), value
@@ -298,17 +298,19 @@ def _powered(powered: PoweredEstimate, width: float | None) -> tuple[Any, ...]:
     of_llm = (powered.llm_value, powered.llm_weight, powered.gain, powered.n_llm, powered.saved)
     precisions = (powered.estimate.precision, powered.alone)
     more_needed = (
-        () if width is None else tuple(_more(precision, width) for precision in precisions)
+        ()
+        if width is None
+        else tuple(_missing_grades(precision, width) for precision in precisions)
     )
     return (*_cells(powered.estimate), *of_llm, *more_needed)
 
 
 def _alone(mean_estimate: SampleMean, width: float | None) -> tuple[Any, ...]:
-    more_needed = () if width is None else (_more(mean_estimate.precision, width),)
+    more_needed = () if width is None else (_missing_grades(mean_estimate.precision, width),)
     return (*_cells(mean_estimate), *more_needed)
 
 
-def _more(precision: Precision | None, width: float) -> int | None:
+def _missing_grades(precision: Precision | None, width: float) -> int | None:
     """How many more people have to grade for an interval so narrow."""
     needed = precision.needed(width) if precision else None
     return None if precision is None or needed is None else max(0, needed - precision.n)
@@ -368,7 +370,7 @@ def _graded(
             f"{examples}; grade them, or leave them out with --ungraded drop"
         )
     note = f"{len(without):,} of {len(flags):,} sampled {units} have no label and are left out"
-    return flags, [_told(note, whose)] if without else []
+    return flags, [_note_of(note, whose)] if without else []
 
 
 def _shown_notes(plan: Plan, engine: Database, stage: Stage, whose: str) -> list[str]:
@@ -384,10 +386,10 @@ def _shown_notes(plan: Plan, engine: Database, stage: Stage, whose: str) -> list
         return []
     where = f"in the top {k} of" if k else "in"
     note = f"{n_unlabelled:,} of {n_shown:,} items {where} the sampled lists have no label"
-    return [_told(note, whose)]
+    return [_note_of(note, whose)]
 
 
-def _told(note: str, whose: str) -> str:
+def _note_of(note: str, whose: str) -> str:
     """A note that says whose labels it is about, where they are not the sample's grades."""
     return note if whose == "labels" else f"{whose}: {note}"
 

@@ -21,7 +21,7 @@ USUAL = "ndcg@10"
 """The metric of files, none of which a sheet computes."""
 
 
-def asked_spec(
+def spec_of_sample(
     rankings: Any, labels: Any, engine: Database, arguments: Mapping[str, Any]
 ) -> tuple[Spec, str]:
     """The spec of what is graded, and why nothing has a label yet; empty if something has.
@@ -43,7 +43,7 @@ def asked_spec(
         spec = rankings
     else:
         rankings, labels = resolved(rankings, labels, engine, arguments)
-        missing = "no labels are given" if labels is None else _not_there(labels)
+        missing = "no labels are given" if labels is None else _missing_labels(labels)
         if missing:
             labels = pa.table({name: pa.array([], kind) for name, kind in _COLUMNS.items()})
             arguments = {name: value for name, value in arguments.items() if name not in _OF_LABELS}
@@ -65,7 +65,7 @@ def _with_labels(spec: Spec, engine: Database) -> tuple[Spec, str]:
     """The spec, without labels where they are not there; and why."""
     if spec.labels is None or spec.clicks is not None:
         return spec, ""
-    missing = _not_there(spec.labels.file) if spec.labels.file else ""
+    missing = _missing_labels(spec.labels.file) if spec.labels.file else ""
     if missing:
         none_yet = Labels(**no_labels(spec.labels.columns))
         return spec.having(labels=none_yet), missing
@@ -76,7 +76,7 @@ def _with_labels(spec: Spec, engine: Database) -> tuple[Spec, str]:
     return spec, "the labels have no rows"
 
 
-def _not_there(labels: Any) -> str:
+def _missing_labels(labels: Any) -> str:
     """Why a file of labels has none; empty of one that has something, and of what is no file."""
     if not isinstance(labels, str | Path) or str(labels).startswith(REMOTE):
         return ""

@@ -243,7 +243,7 @@ class Questions:
             "days": " and ".join(_compared_days(comparison, periods or ())),
             "segment": plain([ALL, *(by or ())]),
             "sentences": [
-                _place(row) + shortened(row["sentence"], LONGEST_NOTE)
+                _row_title(row) + shortened(row["sentence"], LONGEST_NOTE)
                 for row in comparison.rows[:MOST_NAMES]
             ],
             "notes": notes_of([*problem, *comparison.notes], compared),
@@ -484,7 +484,7 @@ def _compared_days(comparison: Comparison, periods: Sequence[str]) -> Iterator[s
     yield _days_text(first, max(row["last_date"] for row in comparison.rows))
 
 
-def _place(row: Mapping[str, Any]) -> str:
+def _row_title(row: Mapping[str, Any]) -> str:
     """What a sentence is of."""
     segment = f", {row['segment_name']}={name_text(row['segment_value'])}"
     return f"{name_text(row['system'])}{segment if row['segment_name'] != ALL else ''}: "

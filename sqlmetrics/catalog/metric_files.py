@@ -577,7 +577,7 @@ def _problems(header: Mapping[str, Any]) -> Iterator[str]:
             yield f"its header has no {key}; write {example}"
     wrong = [key for key in header if key in KEYS and not isinstance(header[key], _kind(key))]
     for key in wrong:
-        yield f"{key} must be a {_KINDS[_kind(key)]}, given {_shown(header[key])}"
+        yield f"{key} must be a {_KINDS[_kind(key)]}, given {_repr(header[key])}"
     if wrong:
         return
     for key, choices in CHOICES.items():
@@ -606,12 +606,12 @@ def _number_problems(header: Mapping[str, Any]) -> Iterator[str]:
     try:
         limits(header.get("range", "any number"))
     except ValueError:
-        range_text = _shown(header["range"])
+        range_text = _repr(header["range"])
         yield f"range must be like '0 to 1', '0 or more' or 'any number', given {range_text}"
     parameters = header.get("parameters", {})
     for name, value in parameters.items():
         if name in OPTIONS or not name.isidentifier() or not is_number(value):
-            yield f"parameters: {_shown(name)} must be a name of your own with a number"
+            yield f"parameters: {_repr(name)} must be a name of your own with a number"
     for name in header.get("limits", {}):
         if name not in parameters:
             yield f"limits: {unknown('parameter', name, parameters)}"
@@ -622,7 +622,7 @@ def _part_problems(header: Mapping[str, Any]) -> Iterator[str]:
     parts, reserved_names = header.get("parts", {}), {*header.get("parameters", {}), "k"}
     for name, part in parts.items():
         if not name.isidentifier() or not isinstance(part, str) or name in reserved_names:
-            yield f"parts: {_shown(name)} must be a name of your own for a metric"
+            yield f"parts: {_repr(name)} must be a name of your own for a metric"
     if parts and header.get("over") != "query":
         yield 'parts are for over = "query": arithmetic over other metrics'
 
@@ -634,10 +634,10 @@ def _column_problems(header: Mapping[str, Any]) -> Iterator[str]:
     names = [*COLUMNS.get(over, ()), *(name for _, name, _ in named)]
     for table, column, kind in named:
         if names.count(column) > 1:
-            yield f"{table}: {_shown(column)} is the name of another column of the SQL"
+            yield f"{table}: {_repr(column)} is the name of another column of the SQL"
         elif not re.fullmatch(r"[a-z_]\w*", column, re.ASCII):
             yield (
-                f"{table}: {_shown(column)} must begin with a small letter and have no marks or "
+                f"{table}: {_repr(column)} must begin with a small letter and have no marks or "
                 f"accents; select the column by such a name in the sql of the {table}"
             )
         elif kind not in (kinds := (*COLUMN_KINDS, *[AGE] * (table == "items"))):
@@ -654,7 +654,7 @@ def _function_problems(header: Mapping[str, Any]) -> Iterator[str]:
 
     for name, dialects in header["functions"].items():
         if not re.fullmatch(r"[a-zA-Z_]\w*", name, re.ASCII):
-            yield f"functions: {_shown(name)} must be the plain name of a function"
+            yield f"functions: {_repr(name)} must be the plain name of a function"
         elif name.casefold() in EVERYWHERE:
             yield f"functions: {name} is the same on every database; leave it out"
         elif not (isinstance(dialects, list) and dialects):
@@ -693,13 +693,13 @@ def _wrong_example(example: Mapping[str, Any], header: Mapping[str, Any]) -> Ite
         yield "labels must be items with their grades, like {a = 3, b = {grade = 1, revenue = 9}}"
     query, known_columns = example.get("query", {}), header.get("queries", {})
     if not isinstance(query, Mapping):
-        yield f"query must be what is known of it, like {{market = 'de'}}; given {_shown(query)}"
+        yield f"query must be what is known of it, like {{market = 'de'}}; given {_repr(query)}"
     elif missing := [name for name in query if name not in {*known_columns, DAY}]:
         columns = f"{unknown('column', missing[0], known_columns)}; " if known_columns else ""
         yield f"query: {columns}name {shortened(missing[0], 60)!r} under [queries] in the header"
     k = example.get("k", 1)
     if not isinstance(k, int) or k < 1:
-        yield f"k must be a whole number from 1, given {_shown(k)}"
+        yield f"k must be a whole number from 1, given {_repr(k)}"
     value = example.get("value")
     if not (is_number(value) or value == "none"):
         yield f'value must be the number worked out, or "none" where there is none; given {value!r}'
@@ -712,5 +712,5 @@ def grade_of(label: Any) -> Any:
     return label.get("grade") if isinstance(label, Mapping) else label
 
 
-def _shown(value: object) -> str:
+def _repr(value: object) -> str:
     return shortened(repr(value), 100)

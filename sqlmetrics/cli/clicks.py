@@ -152,7 +152,7 @@ def clicks_command(
     with _asking(log, ubi, selection, location) as (read_spec, engine):
         spec = in_zone(read_spec, time_zone)
         result = (
-            _shown(spec, engine, page, by, confidence)
+            _page_of(spec, engine, page, by, confidence)
             if page
             else _evaluated(spec, engine, per_query, confidence)
         )
@@ -282,7 +282,7 @@ def _evaluated(spec: Spec, engine: Any, per_query: bool, confidence: float | Non
     return result.offline
 
 
-def _shown(
+def _page_of(
     spec: Spec, engine: Any, show: str, by: tuple[str, ...], confidence: float | None
 ) -> Any:
     """One of PAGES."""
@@ -327,8 +327,8 @@ def _shown(
         shows: dict[str, Callable[[], Any]] = {
             "depth": lambda: depth(log, title=spec.title),
             "soundness": lambda: soundness(log, title=spec.title, ranked=log.tables.clicks.ranked),
-            "judgments": lambda: _told(log, log.judgments(some=True)),
-            "labels": lambda: _told(log, log.request_labels()),
+            "judgments": lambda: _with_notes(log, log.judgments(some=True)),
+            "labels": lambda: _with_notes(log, log.request_labels()),
             "models": lambda: click_models(log, by=_segment(log, show, by)),
             "interleaving": lambda: interleaving_outcome(log, by=_segment(log, show, by)),
             "propensities": log.estimate_propensities,
@@ -339,7 +339,7 @@ def _shown(
         return shows[show]()
 
 
-def _told(log: CleanLog, labels: Any) -> Any:
+def _with_notes(log: CleanLog, labels: Any) -> Any:
     """Labels, once it is said what must be known of them."""
     for note in log.label_notes:
         say(f"note: {note}")

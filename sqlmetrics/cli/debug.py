@@ -35,7 +35,7 @@ def debug_command(*, spec: str | None, location: Location) -> None:
     """  # noqa: D301 (click wants the backspace itself)
     from sqlmetrics.tables.table import Table
 
-    names = _written(spec) if spec else []
+    names = _output_relations(spec) if spec else []
     began = time.monotonic()
     with location.reading(is_needed=True) as engine:
         engine.rows("select 1 as answer")
@@ -50,7 +50,7 @@ def debug_command(*, spec: str | None, location: Location) -> None:
     click.echo(Table(["connection", "ok"], rows).text())
 
 
-def _written(spec: str) -> list[str]:
+def _output_relations(spec: str) -> list[str]:
     """The tables and views of a spec."""
     from sqlmetrics.jobs.grants import views_of
     from sqlmetrics.jobs.schema import targets

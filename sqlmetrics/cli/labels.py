@@ -169,7 +169,7 @@ def sheet_command(
     sqlmetrics sheet runs/*.trec --assessors ann,bob --overlap 0.1 --out sheets/
     """  # noqa: D301 (click wants the backspace itself)
     from sqlmetrics.annotation.pool import Queue
-    from sqlmetrics.annotation.question import asked_spec
+    from sqlmetrics.annotation.question import spec_of_sample
     from sqlmetrics.annotation.sample import Sample
     from sqlmetrics.annotation.sheet import Assessors, sheet_of_sample, unjudged_sheet
 
@@ -183,7 +183,7 @@ def sheet_command(
     queue = Queue(order, limit, per_query, dict(map(_share, shares)), rel)
     rankings, labels = sources(tables, labels, needs_labels=False)
     with location.reading(spec_of(rankings)) as engine:
-        sheet_spec, missing = asked_spec(rankings, labels, engine, arguments)
+        sheet_spec, missing = spec_of_sample(rankings, labels, engine, arguments)
         if sample is not None:
             drawn_sample = Sample.read(sample)
             _check_of_sample(drawn_sample, k, queue, labelled_queries=labelled_queries)
@@ -426,7 +426,7 @@ def sample_command(
     sqlmetrics sample search.yml --unit pair -k 10 --size 200 --out pairs.csv
     sqlmetrics sample *.trec --unit pair --rate 10=1 --rate 100=0.1 --out p.csv
     """  # noqa: D301 (click wants the backspace itself)
-    from sqlmetrics.annotation.question import asked_spec
+    from sqlmetrics.annotation.question import spec_of_sample
     from sqlmetrics.annotation.sample import draw
 
     format_of(None, out, ("csv",), () if sql else ("query_id",))
@@ -439,7 +439,7 @@ def sample_command(
     rankings, labels = sources(tables, labels, needs_labels=False)
     segments = {"by": by} if by and spec_of(rankings) is None else {}
     with location.reading(spec_of(rankings)) as engine, progress_bar("drawing a sample"):
-        spec_sampled, _ = asked_spec(rankings, labels, engine, {**arguments, **segments})
+        spec_sampled, _ = spec_of_sample(rankings, labels, engine, {**arguments, **segments})
         query_sample = draw(
             spec_sampled,
             engine,

@@ -165,7 +165,7 @@ def write(path: Path, *, overwrite: bool = False, clicks: bool = False) -> str:
     write_new(path, example("clicks" if clicks else "example"), overwrite=overwrite)
     if not has_schema:
         _write(schema_file, schema_text())
-    return _told(path, schema_file, has_schema)
+    return _next_steps(path, schema_file, has_schema)
 
 
 def write_new(path: Path, text: str, *, overwrite: bool) -> None:
@@ -186,7 +186,7 @@ def _write(path: Path, text: str) -> None:
         staging.write_text(text, encoding="utf-8", newline="\n")
 
 
-def _told(path: Path, schema_file: Path, has_schema: bool) -> str:
+def _next_steps(path: Path, schema_file: Path, has_schema: bool) -> str:
     schema_text = f"Left {schema_file} as it was" if has_schema else f"Wrote {schema_file}"
     return f"""\
 Wrote {path}: a spec with every key explained.

@@ -87,7 +87,7 @@ class Location:
         """
         from sqlmetrics.engines.database import connect
 
-        url = self._place(is_needed or _reads_tables(spec))
+        url = self._url(is_needed or _reads_tables(spec))
         if url:
             _check_tables(url, spec)
         return connect(url and _read_only(url))
@@ -98,12 +98,12 @@ class Location:
         Raises:
             SpecError: Also if it is another database.
         """
-        url = self._place(is_needed=False)
+        url = self._url(is_needed=False)
         return _default(verb, url and _read_only(url))
 
     def making(self, verb: str) -> Database:
         """A DuckDB file in which something is made; the file too, if it is not there."""
-        return _default(verb, self._place(is_needed=True), create=True)
+        return _default(verb, self._url(is_needed=True), create=True)
 
     def changing(self) -> Database:
         """The database whose tables are changed; nothing is made to open it.
@@ -119,7 +119,7 @@ class Location:
         """The database in which something is made for a while, or a new DuckDB in memory."""
         from sqlmetrics.engines.database import connect
 
-        return connect(self._place(is_needed=False))
+        return connect(self._url(is_needed=False))
 
     def writing(self, spec: Spec | None, *, passing: bool = False) -> Database:
         """The database that is written to. Its file is made only if nothing is read from it.
@@ -134,7 +134,7 @@ class Location:
         from sqlmetrics.engines.database import connect
         from sqlmetrics.engines.url import NEW_FILE, NEW_SCHEMA, ConnectionURL
 
-        url = cast(ConnectionURL, self._place(is_needed=True))
+        url = cast(ConnectionURL, self._url(is_needed=True))
         if url.in_memory and not passing:
             or_copy = ", or --publish" if spec and spec.output else ""
             raise SpecError(
@@ -196,9 +196,9 @@ class Location:
         Raises:
             SpecError: If nothing says where.
         """
-        return cast("ConnectionURL", self._place(is_needed=True))
+        return cast("ConnectionURL", self._url(is_needed=True))
 
-    def _place(self, is_needed: bool) -> ConnectionURL | None:
+    def _url(self, is_needed: bool) -> ConnectionURL | None:
         """The place; None if nothing says where and none is needed."""
         from sqlmetrics.engines.profiles import FILE, LOOKED
         from sqlmetrics.engines.registry import place_of

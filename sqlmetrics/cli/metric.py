@@ -63,7 +63,7 @@ def metric_command(
     if action == "new":
         if len(names) != 1:
             raise click.UsageError("name one metric: metric new NAME")
-        click.echo(_written(names[0], Path(folder)))
+        click.echo(_new_metric(names[0], Path(folder)))
         return
     failed = _test([*names] or [folder], engines or (DEFAULT,), python=python)
     say(f"{many(failed, 'value differs', 'values differ')} from what was worked out")
@@ -117,7 +117,7 @@ def _number(value: float | None) -> str:
     return "none" if value is None else f"{value:.10g}"
 
 
-def _written(name: str, folder: Path) -> str:
+def _new_metric(name: str, folder: Path) -> str:
     """Write a metric that works, and say what to do next."""
     from sqlmetrics.catalog.measure import name_problem
     from sqlmetrics.catalog.metric_files import ENDING

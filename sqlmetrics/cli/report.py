@@ -136,7 +136,7 @@ def report_command(
     file = _page(tables, out)
     if file is not None:
         _prepare(file)
-    page = _made(tables, labels, location, arguments)
+    page = _report_of(tables, labels, location, arguments)
     if file is None:
         click.echo(page.text)
     else:
@@ -174,11 +174,11 @@ def plot_command(
     """  # noqa: D301  # click wants the \b itself
     file = Path(out or f"{picture}.svg")
     _prepare(file)
-    page = _made(tables, labels, location, arguments)
+    page = _report_of(tables, labels, location, arguments)
     say(f"wrote {page.save_plot(picture, file, overwrite=overwrites())}")
 
 
-def _made(
+def _report_of(
     tables: tuple[str, ...], labels: str | None, location: Location, arguments: dict[str, Any]
 ) -> Report:
     """The report that is asked for."""

@@ -160,9 +160,9 @@ def _named(clicks: Clicks, kinds: Kinds, texts: frozenset[str]) -> Names:
     impressions, events = clicks.impressions or Impressions(), clicks.events or Events()
     kind = kinds.get("impressions", {}).get(impressions.columns.position.casefold(), "")
     return Names(
-        impressions=_given(impressions.columns),
-        events=_given(events.columns),
-        requests=_given(clicks.requests.columns) if clicks.requests else {},
+        impressions=_columns_by_role(impressions.columns),
+        events=_columns_by_role(events.columns),
+        requests=_columns_by_role(clicks.requests.columns) if clicks.requests else {},
         segments=tuple(map(identifier, impressions.columns.segments)),
         first_position=impressions.first_position,
         has_texts="impressions" in texts or kind.startswith(TEXT_TYPES),
@@ -170,7 +170,7 @@ def _named(clicks: Clicks, kinds: Kinds, texts: frozenset[str]) -> Names:
 
 
 def _wide(log: Log, kinds: Mapping[str, str], *, has_texts: bool) -> Names:
-    columns = {"request": NUMBER} | _given(log.columns)
+    columns = {"request": NUMBER} | _columns_by_role(log.columns)
     usual = "VARCHAR" if has_texts else ""
     condition_by_action = {
         action: is_done(identifier(name), kinds.get(name.casefold(), usual))
@@ -186,7 +186,7 @@ def _wide(log: Log, kinds: Mapping[str, str], *, has_texts: bool) -> Names:
     )
 
 
-def _given(columns: Model) -> dict[str, str]:
+def _columns_by_role(columns: Model) -> dict[str, str]:
     """The roles that have a column."""
     name_by_role = columns.model_dump(exclude={"segments", "clicked", "actions"})
     return {role: identifier(name) for role, name in name_by_role.items() if isinstance(name, str)}

@@ -161,7 +161,7 @@ def check_values(tables: ClickTables, kinds: Kinds, engine: Database) -> tuple[U
     problems: list[Problem] = []
     for table, source in tables.sources().items():
         rules = list(_rules(tables.clicks, table, kinds))
-        spec_name = _shown(tables.clicks, table)
+        spec_name = _spec_key(tables.clicks, table)
         is_csv = is_separated(tables.clicks.sources[spec_name].file)
         problems += _broken(spec_name, source, rules, engine, is_csv=is_csv)
     problems += _stored_problems(tables, engine)
@@ -182,7 +182,7 @@ def check_segments(tables: ClickTables, by: Sequence[str], engine: Database) -> 
     names = [name for name in by if identifier(name) in tables.names.segments]
     if not names or (tables.rows.is_hashed and not _has_divided(tables, engine)):
         return
-    spec_name = _shown(tables.clicks, "impressions")
+    spec_name = _spec_key(tables.clicks, "impressions")
     stages = tables.stages(tables.evaluates)
     problems = []
     for name in names:
@@ -222,7 +222,7 @@ def check_units(tables: ClickTables, engine: Database) -> None:
     problems = []
     for table in ("impressions", "events", "requests"):
         relation = tables.unnumbered if tables.unnumbered else tables.relation(table, all_days=True)
-        spec_name = _shown(tables.clicks, table)
+        spec_name = _spec_key(tables.clicks, table)
         source = tables.clicks.sources.get(spec_name)
         unit = source.time_unit if source and tables.reads(table) else None
         if relation is None or unit is None or unit not in RANGES:
@@ -249,7 +249,7 @@ def _fits(unit: str, least: float, most: float) -> bool:
     return first <= least and most < end
 
 
-def _shown(clicks: Clicks, table: str) -> str:
+def _spec_key(clicks: Clicks, table: str) -> str:
     """The name of a table in the spec."""
     if clicks.log is not None:
         return "log"
@@ -259,12 +259,12 @@ def _shown(clicks: Clicks, table: str) -> str:
 
 def _rules(clicks: Clicks, table: str, kinds: Kinds) -> Iterator[_Rule]:
     """What must hold of the rows of a table."""
-    table_kinds = kinds.get(_shown(clicks, table), {})
+    table_kinds = kinds.get(_spec_key(clicks, table), {})
     if table == "impressions":
         yield from _of_positions(clicks, table_kinds)
     if clicks.format == "ubi":
         return
-    source = clicks.sources[_shown(clicks, table)]
+    source = clicks.sources[_spec_key(clicks, table)]
     for role in ("dwell", "results", "amount"):
         name = getattr(source.columns, role, None)
         if name and table_kinds.get(name.casefold(), "").startswith(TEXT_TYPES):
@@ -353,7 +353,7 @@ def _mixed_currencies(tables: ClickTables, engine: Database) -> Iterator[Problem
     if len(counts) > 1:
         listed = ", ".join(f"{name or 'NULL'} {int(n):,}" for name, n in counts[:EXAMPLES])
         rest = f", and {len(counts) - EXAMPLES} more" if len(counts) > EXAMPLES else ""
-        source_name = _shown(tables.clicks, table)
+        source_name = _spec_key(tables.clicks, table)
         yield Problem(
             source_name,
             f"amounts are in {len(counts)} currencies, which do not add up: {listed}{rest}",
@@ -379,10 +379,10 @@ def _unread(tables: ClickTables, engine: Database) -> Iterator[Unread]:
                 "with their time_unit: s, ms, us or ns"
             )
             raise InputError(
-                Problem(_shown(tables.clicks, table), message, int(count), remedy=remedy)
+                Problem(_spec_key(tables.clicks, table), message, int(count), remedy=remedy)
             )
         if count:
-            yield Unread(_shown(tables.clicks, table), int(count), str(example))
+            yield Unread(_spec_key(tables.clicks, table), int(count), str(example))
 
 
 def _stored_problems(tables: ClickTables, engine: Database) -> Iterator[Problem]:

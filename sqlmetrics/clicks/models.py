@@ -406,9 +406,9 @@ class ModelFits(Tabular):
             Table(names, cells[:LONGEST], 0),
             f"... {n_more:,} more positions" if n_more > 0 else "",
         )
-        yield wrapped(self._said())
+        yield wrapped(self._lines())
 
-    def _said(self) -> Iterator[str]:
+    def _lines(self) -> Iterator[str]:
         yield f"best: {self.best.model}: {FOLLOWS[self.best.model]}"
         if near := [fit.model for fit in self.fits[1:] if self._is_near(fit)]:
             yield f"hardly worse: {', '.join(near)}; a larger log may separate them"

@@ -95,14 +95,14 @@ def per_request(tables: ClickTables, online_measures: Sequence[Online]) -> Itera
     read = request_stages if tables.counts_requests else (tables.evaluates,)
     yield from tables.stages(*requests, *read, "answers", *["clean_impressions"] * visited)
     facts = tables.rows.facts
-    shown_columns = list(_shown(facts, cutoffs(online_measures)))
+    shown_columns = list(_impression_columns(facts, cutoffs(online_measures)))
     answer_columns = [
-        *_done(cutoffs(online_measures)),
+        *_action_columns(cutoffs(online_measures)),
         *_bought(tables, online_measures),
         *_succeeded(tables),
     ]
     orderly_columns = (
-        list(_known(facts, cutoffs(online_measures))) if tables.counts_requests else []
+        list(_ordered_columns(facts, cutoffs(online_measures))) if tables.counts_requests else []
     )
     listed = {
         "of": tables.of,
@@ -256,7 +256,7 @@ def _succeeded(tables: ClickTables) -> Iterator[Column]:
         yield Column("max(is_success)", "has_success")
 
 
-def _shown(facts: Sequence[str], cutoffs: Sequence[int]) -> Iterator[Column]:
+def _impression_columns(facts: Sequence[str], cutoffs: Sequence[int]) -> Iterator[Column]:
     """What the impressions of a request tell, beside what was done with them."""
     for name in facts:
         yield Column(f"min({name})", _named(name))
@@ -267,7 +267,7 @@ def _shown(facts: Sequence[str], cutoffs: Sequence[int]) -> Iterator[Column]:
         yield Column(f"cast({count_sql} as bigint)", f"n_shown_at_{k}")
 
 
-def _known(facts: Sequence[str], cutoffs: Sequence[int]) -> Iterator[Column]:
+def _ordered_columns(facts: Sequence[str], cutoffs: Sequence[int]) -> Iterator[Column]:
     """The same of a request in order, whose items stand at one position after the other."""
     for name in facts:
         yield Column(name, _named(name))
@@ -282,7 +282,7 @@ def _named(fact: str) -> str:
     return "day" if fact == "metric_date" else fact
 
 
-def _done(cutoffs: Sequence[int]) -> Iterator[Column]:
+def _action_columns(cutoffs: Sequence[int]) -> Iterator[Column]:
     """What was done in a request."""
     yield Column("count(case when is_clicked = 1 then 1 end)", "n_clicked")
     yield Column("sum(n_purchases)", "n_purchases")

@@ -141,10 +141,10 @@ class ClickResult(Tabular):
     def all_notes(self) -> tuple[str, ...]:
         """The notes, and what is to be known of the labels."""
         corrected = self.propensities.notes() if self.propensities else ()
-        return (*self.notes, *corrected, *(self._own if self.offline else ()))
+        return (*self.notes, *corrected, *(self._label_notes if self.offline else ()))
 
     @property
-    def _own(self) -> tuple[str, ...]:
+    def _label_notes(self) -> tuple[str, ...]:
         return labels_note(self.spec.clicks) if self.spec.clicks else ()
 
     @property
@@ -159,13 +159,13 @@ class ClickResult(Tabular):
         is_daily = spec.clicks is not None and spec.clicks.daily
         if self._online:
             online_measures = [online(text) for text in spec.online]
-            rows = sorted(self._online, key=_place)
+            rows = sorted(self._online, key=_sort_key)
             yield layout.Facts(rows, online_measures, is_daily, bool(spec.by), REQUESTS)
         if self.estimates:
             yield layout.Facts(self.estimates, spec.estimated, is_daily, bool(spec.by), REQUESTS)
 
 
-def _place(row: Mapping[str, Any]) -> tuple[Any, ...]:
+def _sort_key(row: Mapping[str, Any]) -> tuple[Any, ...]:
     """Where a row stands in a table, as those of the lists do: by day and segment."""
     name, value = row["segment_name"], row["segment_value"]
     return (row["metric_date"], name != ALL, name, value)

@@ -541,10 +541,10 @@ def simulate(
                 world, {name: new_folder / f.name for name, f in files.items()}
             ):
                 engine.execute(statement)
-        return _written(target, files, engine)
+        return _log_of(target, files, engine)
 
 
-def _written(folder: Path, files: Mapping[str, Path], engine: Database) -> SimulatedLog:
+def _log_of(folder: Path, files: Mapping[str, Path], engine: Database) -> SimulatedLog:
     rows = {
         name: engine.rows(f"select count(*) from {literal(str(file))}")[0][0]
         for name, file in files.items()

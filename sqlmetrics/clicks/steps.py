@@ -220,14 +220,17 @@ def _conventions(settings: Model, names: Iterable[str] = ()) -> Iterator[str]:
     """Every option and its value, also those that nobody gave."""
     for name, value in settings.model_dump(mode="json").items():
         if name == "pool" or not names or name in names:
-            yield f"{name}={_told(value)}"
+            yield f"{name}={_setting_text(value)}"
 
 
-def _told(value: object) -> str:
+def _setting_text(value: object) -> str:
     if isinstance(value, Mapping):
-        return " ".join(f"{name}:{_told(setting)}" for name, setting in value.items()) or "none"
+        return (
+            " ".join(f"{name}:{_setting_text(setting)}" for name, setting in value.items())
+            or "none"
+        )
     if isinstance(value, list | tuple):
-        return " ".join(map(_told, value)) or "none"
+        return " ".join(map(_setting_text, value)) or "none"
     if value is None or isinstance(value, bool):
         return {None: "none", True: "yes", False: "no"}[value]
     text = f"{value:g}" if isinstance(value, float) else str(value)

@@ -506,7 +506,9 @@ def _movers(rows: Sequence[Row]) -> Iterator[Table]:
         yield Table(names, cells, 4, title)
         for rank, row in enumerate(group_rows, 1):
             day = f", on {row['metric_date']}" if row["metric_date"] else ""
-            title = f"{rank}. {_asked(row)}: {printable(metric)} {signed(row['difference'])}{day}"
+            title = (
+                f"{rank}. {_query_title(row)}: {printable(metric)} {signed(row['difference'])}{day}"
+            )
             names = ["rank", before, "grade", after, "grade"]
             yield Table(names, _side_by_side(row), title=title)
 
@@ -515,7 +517,7 @@ def _mover(rank: int, row: Row) -> list[str]:
     return [
         str(rank),
         row["moved"],
-        _asked(row),
+        _query_title(row),
         "could be" if row["could_be_noise"] else "",
         number(row["baseline_value"]),
         number(row["value"]),
@@ -525,7 +527,7 @@ def _mover(rank: int, row: Row) -> list[str]:
     ]
 
 
-def _asked(row: Row) -> str:
+def _query_title(row: Row) -> str:
     """The query's text, with its id if that is another one."""
     query_id, text = printable(row["query_id"]), row["query_text"]
     return query_id if text in (None, "", row["query_id"]) else f"{printable(text)} ({query_id})"

@@ -100,7 +100,7 @@ class CatalogLock:
     def _acquire(self, timeout: float) -> str:
         began = time.monotonic()
         last_sign, since, died = "", began, ""
-        while not self._made(self.name):
+        while not self._create_relation(self.name):
             holder = self._holder()
             if not holder:
                 continue  # it was released in between
@@ -124,7 +124,7 @@ class CatalogLock:
         """
         *schema, view = parts(name)
         claim = ".".join(map(identifier, (*schema, f"{view}_{holder['session']}")))
-        if not self._made(claim):
+        if not self._create_relation(claim):
             claimant = self._holder(claim)
             if _is_gone(claimant):
                 self._break(claim, claimant)
@@ -138,7 +138,7 @@ class CatalogLock:
         purge = self.PURGE if self.kind == TABLE else ""
         self.driver.execute(f"drop {self.kind} if exists {self.driver.quoted(name)}{purge}")
 
-    def _made(self, name: str) -> bool:
+    def _create_relation(self, name: str) -> bool:
         """Make a view or table that names this session; False if there is one already."""
         try:
             self.driver.execute(self._create(name))
@@ -148,7 +148,7 @@ class CatalogLock:
             if self.kind == TABLE or not _NO_VIEWS.search(str(error)):
                 raise
             self.kind = TABLE
-            return self._made(name)
+            return self._create_relation(name)
         return True
 
     @cached_property

@@ -572,7 +572,7 @@ class Driver(Statements):
         """
         try:
             with waiting(
-                describe or (lambda: (f"{self._place}: {purpose(sql)}", self.HINT)),
+                describe or (lambda: (f"{self._product_and_url}: {purpose(sql)}", self.HINT)),
                 getattr(self._connection, "interrupt", None),
                 None if describe else self.share_done,
             ):
@@ -591,7 +591,7 @@ class Driver(Statements):
     """How much of the statement that runs is done, from 0 to 1; asked from another thread."""
 
     @property
-    def _place(self) -> str:
+    def _product_and_url(self) -> str:
         """The product, and where it is."""
         return f"{self.name} ({self.url})" if self.url and not self.url.in_memory else self.name
 

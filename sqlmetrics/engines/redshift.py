@@ -79,20 +79,20 @@ class Redshift(DbApi):
         if not self._connection.autocommit:
             self._connection.rollback()
 
-    def _told(self, error: BaseException) -> dict[str, str]:
+    def _message_fields(self, error: BaseException) -> dict[str, str]:
         """The fields of the server's message, which the driver gives as a dict."""
         fields = error.args[0] if error.args else None
         return fields if isinstance(fields, dict) else {}
 
     def _code(self, error: BaseException) -> str:
-        return self._told(error).get("C", "")
+        return self._message_fields(error).get("C", "")
 
     def _reason(self, error: BaseException) -> str:
         is_lost = isinstance(error, OSError | redshift_connector.InterfaceError)
         return LOST if is_lost else super()._reason(error)
 
     def _brief(self, error: BaseException) -> str:
-        return first_line(self._told(error).get("M") or error)
+        return first_line(self._message_fields(error).get("M") or error)
 
     def _kind(self, described: Sequence[Any]) -> str:
         return _KINDS.get(described[1], "VARCHAR")

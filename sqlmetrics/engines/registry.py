@@ -257,7 +257,7 @@ def dialect_of(scheme: str) -> str:
     >>> dialect_of("postgresql"), dialect_of("mariadb"), dialect_of("chdb")
     ('postgres', 'mariadb', 'clickhouse')
     """
-    return "mariadb" if scheme == "mariadb" else _known(scheme).module
+    return "mariadb" if scheme == "mariadb" else _engine_info(scheme).module
 
 
 def scheme_of(connection: str | None, profiles: Profiles | str | Path | None = None) -> str:
@@ -293,7 +293,7 @@ def place_of(
 
 
 def _opened(where: ConnectionURL) -> Driver:
-    engine_info = _known(where.scheme)
+    engine_info = _engine_info(where.scheme)
     if where.scheme in FILES and NEW_FILE not in where.makes:
         check_there(where.path)
     check_database(where.path, where.scheme, writing=NEW_FILE in where.makes)
@@ -330,7 +330,7 @@ def _seconds(name: str, value: Any) -> float:
     return seconds
 
 
-def _known(scheme: str) -> EngineInfo:
+def _engine_info(scheme: str) -> EngineInfo:
     if scheme not in SCHEMES:
         raise SpecError(unknown("kind of connection", scheme, SCHEMES))
     return SCHEMES[scheme]

@@ -112,19 +112,19 @@ class Snowflake(DbApi):
         return _KINDS[code] if code < len(_KINDS) else "VARIANT"
 
     def _described(self, cursor: Any) -> list[tuple[str, str]]:
-        return [(_seen(name), kind) for name, kind in super()._described(cursor)]
+        return [(_lowered(name), kind) for name, kind in super()._described(cursor)]
 
     def _kinds(self, source: str) -> dict[str, str]:
         with self._connection.cursor() as cursor:
             described = cursor.describe(f"select * from {source}")  # it is not run
-        return {_seen(field[0]): self._kind(field) for field in described}
+        return {_lowered(field[0]): self._kind(field) for field in described}
 
     def _arrow(self, sql: str) -> pa.Table:
         with self._running(sql) as cursor:
             if not hasattr(cursor, "fetch_arrow_all"):  # fakesnow, an emulator
                 return super()._arrow(sql)
             table = cursor.fetch_arrow_all(force_return_table=True)
-        return table.rename_columns([_seen(name) for name in table.column_names])
+        return table.rename_columns([_lowered(name) for name in table.column_names])
 
     def rows(self, sql: str) -> list[tuple[Any, ...]]:
         """The rows of a query."""
@@ -146,6 +146,6 @@ def _stored(name: str) -> str:
     return name.upper() if finished(identifier(name)) == name else name
 
 
-def _seen(name: str) -> str:
+def _lowered(name: str) -> str:
     """The plain name that Snowflake stored in upper case."""
     return name.lower() if _stored(name.lower()) == name else name

@@ -115,7 +115,7 @@ def _guessed(values: Sequence[Any]) -> pa.Array:
     return pa.array(values) if len(types) == 1 else column(values, "VARCHAR")
 
 
-def _whole(value: Any) -> int:
+def _integer(value: Any) -> int:
     if int(value) != value:
         raise ValueError(f"{value!r} is not a whole number")
     return int(value)
@@ -123,7 +123,7 @@ def _whole(value: Any) -> int:
 
 _CONVERT: Mapping[pa.DataType, Callable[[Any], Any]] = {
     pa.float64(): float,
-    pa.int64(): _whole,
+    pa.int64(): _integer,
     pa.string(): str,
     pa.bool_(): bool,
 }

@@ -132,7 +132,7 @@ def question(
     )
     spec, tables = guess(spec, tables, engine)
     spec = _described(_dated(spec, tables, engine), tables, engine)
-    spec = _known(spec, tables, keywords.get("weight"), engine)
+    spec = _with_query_columns(spec, tables, keywords.get("weight"), engine)
     zones = zones_of(spec, tables, engine)
     spec = _zoned(spec, zones, keywords.get("time_zone"))
     return spec, replace(tables, zones=zones_of(spec, tables, engine))
@@ -469,7 +469,7 @@ def segmented(
     return (*columns, *(name for name in declared if name not in columns))
 
 
-def _known(spec: Spec, tables: Tables, weight: str | None, engine: Database) -> Spec:
+def _with_query_columns(spec: Spec, tables: Tables, weight: str | None, engine: Database) -> Spec:
     """With a queries table, the columns that it has and the rankings have not.
 
     Raises:

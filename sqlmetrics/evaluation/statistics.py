@@ -110,7 +110,7 @@ def hashed(plan: Plan, engine: Database) -> tuple[Bucket, ...]:
     bucket_rows = rows[0] // number
     return tuple(
         Bucket(
-            {table: _of_hash(plan, table, number, index) for table in _asked(plan)},
+            {table: _of_hash(plan, table, number, index) for table in _query_tables(plan)},
             {},
             bucket_rows,
             index,
@@ -129,7 +129,7 @@ def _of_hash(plan: Plan, table: str, number: int, index: int) -> str:
 
 def _cut(plan: Plan, engine: Database, number: int, rows: int) -> tuple[Bucket, ...]:
     shape = plan.shape
-    columns = {table: identifier(roles["query"]) for table, roles in _asked(plan).items()}
+    columns = {table: identifier(roles["query"]) for table, roles in _query_tables(plan).items()}
     conditions = _ranges(plan, engine, columns, number, rows) or _hashes(columns, number)
     systems = _systems(plan, engine) if shape.lives and not shape.spans_pauses else {}
     bucket_rows = rows // len(conditions)
@@ -152,7 +152,7 @@ def _as_sql(value: str | date) -> str:
     return as_sql(value) if isinstance(value, date) else literal(value)
 
 
-def _asked(plan: Plan) -> dict[str, dict[str, str]]:
+def _query_tables(plan: Plan) -> dict[str, dict[str, str]]:
     """The tables that have a column of queries."""
     return {table: roles for table, roles in plan.shape.columns.items() if "query" in roles}
 

@@ -78,7 +78,7 @@ class Grid:
             for run in runs
         ]
         pairs = [(family, equal) for family in self.families]
-        pairs += self._drawn(n_runs) if self.draws else self._grid(n_runs)
+        pairs += self._random_mixtures(n_runs) if self.draws else self._grid(n_runs)
         variants += [
             Variant(
                 family,
@@ -102,7 +102,7 @@ class Grid:
             if sum(part > 0 for part in parts) > 1:
                 yield family, tuple(round(part / count, 6) for part in parts)
 
-    def _drawn(self, n_runs: int) -> Iterator[tuple[Mixture, tuple[float, ...]]]:
+    def _random_mixtures(self, n_runs: int) -> Iterator[tuple[Mixture, tuple[float, ...]]]:
         chance = random.Random(self.seed)  # noqa: S311 (no secret)
         for _ in range(self.draws or 0):
             family = chance.choice(self.families)

@@ -208,7 +208,7 @@ def hanging_lead(plan: Plan, engine: Database, best: int, rival: int) -> str:
     )
     rows = spec.rankings.model_copy(update={"relation": None, "sql": alone})
     best_and_rival = spec.rankings.model_copy(update={"where": f"system in ({best}, {rival})"})
-    metric_spec = _asked(plan, metric, "nonrelevant")
+    metric_spec = _spec_of(plan, metric, "nonrelevant")
     with all_labelled(metric_spec.having(rankings=rows), engine) as good:
         if good is None:
             return ""
@@ -249,8 +249,8 @@ def bounds_of(plan: Plan, engine: Database) -> Bounds:
         SpecError: If the conventions of the metric do not go with it.
     """
     metric = _bounded_metric(plan)
-    metric_spec = _asked(plan, metric, "nonrelevant")
-    condensed = _values(_asked(plan, plan.measures[0].text, "condensed"), engine)
+    metric_spec = _spec_of(plan, metric, "nonrelevant")
+    condensed = _values(_spec_of(plan, plan.measures[0].text, "condensed"), engine)
     with all_labelled(metric_spec, engine) as good:
         high = _values(good, engine) if good else {}
     return Bounds(metric, condensed, _values(metric_spec, engine), high)
@@ -263,7 +263,7 @@ def _bounded_metric(plan: Plan) -> str:
     return text if name in RISING else f"precision@{plan.measures[0].k or 10}"
 
 
-def _asked(plan: Plan, metric: str, unjudged: str) -> Spec:
+def _spec_of(plan: Plan, metric: str, unjudged: str) -> Spec:
     conventions = dict(plan.spec.conventions) | {"unjudged": unjudged}
     return plan.spec.having(metrics=(metric,), by=(), segments={}, conventions=conventions)
 

@@ -314,7 +314,9 @@ class Exchange:
             if table in self.rows:
                 rows = self.rows[table]
                 replaced_conditions = [*self.ends.of("metric_date"), *filter(None, [rows.replaces])]
-                archived_condition = self._replaced(rows) if rows.ends else self._whole
+                archived_condition = (
+                    self._replaced(rows) if rows.ends else self._conditions_of_all_days
+                )
                 archived_rows = archive.rows(
                     table, archived_condition, replaced_conditions, rows.select
                 )
@@ -328,7 +330,7 @@ class Exchange:
         return int(engine.rows(f"select {self.count('facts')} as n")[0][0]) > 0
 
     @property
-    def _whole(self) -> list[str]:
+    def _conditions_of_all_days(self) -> list[str]:
         """What rows of the days meet, also of those in between that stay."""
         return replace(self, ends=replace(self.ends, only=())).of("metric_date")
 
@@ -424,7 +426,7 @@ class Exchange:
 
     def count(self, table: str) -> str:
         """How many rows of a table stand for these days, as SQL between parentheses."""
-        where = "\n            and ".join(self._whole)
+        where = "\n            and ".join(self._conditions_of_all_days)
         source = relation(targets(self.spec)[table])
         return (
             f"(\n        select count(*)\n        from {source}\n"

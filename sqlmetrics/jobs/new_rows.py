@@ -166,7 +166,7 @@ class NewRows:
     @property
     def _replaces(self) -> str:
         """What old rows meet that new ones take the place of."""
-        metrics = self.metrics or self._asked
+        metrics = self.metrics or self._spec_metrics
         segments = ", ".join(map(literal, (ALL, *self.spec.by)))
         return f"segment_name in ({segments})\n    and ({these(sorted(metrics))})"
 
@@ -338,10 +338,10 @@ class NewRows:
 
     @property
     def _has_all_metrics(self) -> bool:
-        return self.metrics is None or self._asked <= {*self.metrics}
+        return self.metrics is None or self._spec_metrics <= {*self.metrics}
 
     @property
-    def _asked(self) -> set[tuple[str, int]]:
+    def _spec_metrics(self) -> set[tuple[str, int]]:
         return {(metric, k) for metric, k, _ in hashes(self.spec)}
 
     def _rows(self, per_query: str) -> str:

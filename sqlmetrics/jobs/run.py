@@ -94,7 +94,7 @@ def begin(new: NewRows, ends: Ends, engine: Database, entries: Mapping[str, str]
         has_log = bool(columns_of(targets(spec)["runs"], engine))
         notes = [*filter(None, [killed]), *lacking.make(engine)]
         open_runs = _open_runs(spec, engine) if has_log else []
-        notes += [note for row in open_runs if (note := _told(row, spec, engine))]
+        notes += [note for row in open_runs if (note := _open_run_note(row, spec, engine))]
         process = literal(f"process {os.getpid()}, session {engine.driver.session}")
         outcome = {"outcome": literal(RUNNING), "message": process, "sources": ""}
         engine.execute(new.log(ends, **dict(entries) | outcome))
@@ -124,7 +124,7 @@ def _open_runs(spec: Spec, engine: Database) -> list[dict[str, Any]]:
     )
 
 
-def _told(row: Mapping[str, Any], spec: Spec, engine: Database) -> str:
+def _open_run_note(row: Mapping[str, Any], spec: Spec, engine: Database) -> str:
     """What is to be said of a run that began; empty if it goes on."""
     whose = " on ".join(str(row[name]) for name in ("user_name", "host") if row[name])
     began = datetime.fromisoformat(str(row["started_at"]))
@@ -392,7 +392,7 @@ class _Run:
     def _ended(self, new: NewRows, ends: Ends, counts: Mapping[str, int], notes: list[str]) -> str:
         """What adds to the run log that it went well, in the place of that it began."""
         ended(new, self.engine)
-        entries = self._told("replaced", "; ".join(notes), counts)
+        entries = self._log_entries("replaced", "; ".join(notes), counts)
         if self._input:
             entries[CHECKED_INPUT] = literal(self._input)
         return new.log(ends, **entries)
@@ -410,7 +410,7 @@ class _Run:
                     self._log_failure(engine, message)
 
     def _log_failure(self, engine: Database, message: str) -> None:
-        entries = self._told("failed", message, engine=engine)
+        entries = self._log_entries("failed", message, engine=engine)
         with adding(self.spec, engine), engine.reading(anew=True):
             changes(self.spec, engine).make(engine)
             ended(self._new_rows(), engine)
@@ -434,7 +434,7 @@ class _Run:
             self.spec, translation, run_id, moment, self._asked.day, folder=Path(), metrics=metrics
         )
 
-    def _told(
+    def _log_entries(
         self,
         outcome: str,
         message: str,

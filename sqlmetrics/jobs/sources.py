@@ -57,7 +57,7 @@ def log_entries(spec: Spec, folder: Path | None = None) -> dict[str, str]:
         spec: What is asked.
         folder: From where its files are named; None leaves their names as they are.
     """
-    places = {role: _place(source, folder) for role, source in sources_of(spec).items()}
+    places = {role: _origin(source, folder) for role, source in sources_of(spec).items()}
     return {
         "sources": literal(json.dumps(places, ensure_ascii=False)),
         "metrics": literal(", ".join(_metrics(spec))),
@@ -96,7 +96,7 @@ def check_same_spec(spec: Spec, engine: Database) -> None:
     if last is None:
         return
     started, before, metrics = last
-    now = {role: _place(source, Path()) for role, source in sources_of(spec).items()}
+    now = {role: _origin(source, Path()) for role, source in sources_of(spec).items()}
     differences = [
         difference
         for role in now
@@ -145,7 +145,7 @@ def _metrics(spec: Spec) -> list[str]:
     return [at_cutoff(metric, k) for metric, k, _ in hashes(spec)]
 
 
-def _place(source: Source, folder: Path | None) -> Place:
+def _origin(source: Source, folder: Path | None) -> Place:
     """Where a source is; of data in memory only its columns are known."""
     columns = source.columns.model_dump()
     column_fields = {
@@ -178,7 +178,7 @@ def _differences(role: str, before: Place, now: Place, engine: Database) -> Iter
     if tables and tables_now:
         same = [(old, new) for old in tables for new in tables_now if _name(old) == _name(new)]
         if all(_is_left(old, new, engine) for old, new in same):
-            yield f"it read {role} from {_said(before)}, but this one reads {_said(now)}"
+            yield f"it read {role} from {_in_words(before)}, but this one reads {_in_words(now)}"
     columns, columns_before = now["columns"], before["columns"]
     if "actions" in before and "actions" in now:
         columns, columns_before = (
@@ -237,6 +237,6 @@ def _path(table: str) -> Sequence[str]:
     return [unnumbered(part) for part in re.split(r"[./]", table.replace('"', ""))]
 
 
-def _said(origin: Place) -> str:
+def _in_words(origin: Place) -> str:
     kind = next(kind for kind in _WORDS if origin.get(kind))
     return f"{_WORDS[kind]} {', '.join(_tables(origin))}"

@@ -308,7 +308,7 @@ def _items(shape: Shape, needs: Needs) -> GlobalMetrics:
     measures = [measure for measure in needs.pooled if measure.metric.over == "pooled_items"]
     deepest = max((measure.k or 0 for measure in measures), default=0)
     ginis = [measure for measure in measures if measure.metric.name == "gini"]
-    places = [_place(measure, (*shape.groups, *SEGMENT)) for measure in ginis]
+    places = [_place_column(measure, (*shape.groups, *SEGMENT)) for measure in ginis]
     return GlobalMetrics(
         "items",
         "item_id",
@@ -317,26 +317,28 @@ def _items(shape: Shape, needs: Needs) -> GlobalMetrics:
             for condition in (_counts(measures), f"ranked.rnk <= {deepest}", needs.depth)
             if condition
         ],
-        [_shown(measure) for measure in measures],
+        [_shown_column(measure) for measure in measures],
         [("in_order", "and its place, 1 for the most shown item", places)] if places else [],
         {measure: _over_items(measure) for measure in measures},
         (_catalogue_stage(shape),) if measures else (),
     )
 
 
-def _shown(measure: Measure) -> Column:
+def _shown_column(measure: Measure) -> Column:
     condition = f"per_query.{measure.column} = 1e0 and ranked.rnk <= {measure.k}"
-    return Column(f"sum({case(condition, '1e0')})", f"{measure.column}_shown")
+    return Column(f"sum({case(condition, '1e0')})", f"{measure.column}_shown_column")
 
 
-def _place(measure: Measure, partition: tuple[str, ...]) -> Column:
-    window = Window(partition, [f"{measure.column}_shown desc", "item_id asc"])
-    return Column(f"row_number() over {window}", f"{measure.column}_place")
+def _place_column(measure: Measure, partition: tuple[str, ...]) -> Column:
+    window = Window(partition, [f"{measure.column}_shown_column desc", "item_id asc"])
+    return Column(f"row_number() over {window}", f"{measure.column}_place_column")
 
 
 def _over_items(measure: Measure) -> str:
     name = measure.column
-    view = SimpleNamespace(shown=f"{name}_shown", place=f"{name}_place", n_items="n_items")
+    view = SimpleNamespace(
+        shown=f"{name}_shown_column", place=f"{name}_place_column", n_items="n_items"
+    )
     return measure.metric.sql("value", view)
 
 

@@ -51,7 +51,7 @@ class GroupRows:
             maker_indexes = (
                 _MADE.index(sum_stage.over) for sum_stage in same_rel if sum_stage.over in _MADE
             )
-            makers = (self._labels, self._hits, self._shown, self._evidence)
+            makers = (self._labels, self._hits, self._shown_groups, self._evidence)
             for make in makers[: max(maker_indexes, default=0) + 1]:
                 yield make(same_rel[0])
             for sum_stage in same_rel:
@@ -86,7 +86,7 @@ class GroupRows:
         }
         return Stage(f"group_hits{sums.of_rel}", "group_hits", view)
 
-    def _shown(self, sums: SumStage) -> Stage:
+    def _shown_groups(self, sums: SumStage) -> Stage:
         view = {"keys": self.keys, "hits": f"group_hits{sums.of_rel}"}
         return Stage(f"shown_groups{sums.of_rel}", "shown_groups", view)
 

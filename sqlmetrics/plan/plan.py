@@ -107,7 +107,7 @@ class Plan:
             rankings = replace(rankings, view={**rankings.view, **fused_view})
             # what reads tables of the user's comes first, lest a stage of such a name hide them
             stages = [fused[0], *other_stages, *fused[1:], rankings]
-        return self._own(stages)
+        return self._with_variants(stages)
 
     @property
     def rankings(self) -> tuple[Stage, ...]:
@@ -135,7 +135,7 @@ class Plan:
     @cached_property
     def per_query(self) -> tuple[Stage, ...]:
         """From the tables to one row per query."""
-        return self._own(self._lists.stages())
+        return self._with_variants(self._lists.stages())
 
     @property
     def tables(self) -> tuple[str, str]:
@@ -145,7 +145,7 @@ class Plan:
     @cached_property
     def lists(self) -> tuple[Stage, ...]:
         """From the tables to these two, for what else is read from them."""
-        return (*self.inputs, *self._own(self._lists.unique_stages()))
+        return (*self.inputs, *self._with_variants(self._lists.unique_stages()))
 
     @cached_property
     def again(self) -> tuple[Stage, ...]:
@@ -153,13 +153,13 @@ class Plan:
 
         It is the ranked rows, if a metric is a number for all lists together.
         """
-        return self._own(self._lists.ranked_stages()) if self.needs.pooled else ()
+        return self._with_variants(self._lists.ranked_stages()) if self.needs.pooled else ()
 
     @cached_property
     def summary(self) -> tuple[Stage, ...]:
         """From `per_query` to one row per metric, system and segment."""
         moments = Moments(self.shape, self.needs) if self.moments else None
-        return self._own(Summary(self.shape, self.needs, moments).stages())
+        return self._with_variants(Summary(self.shape, self.needs, moments).stages())
 
     @property
     def output(self) -> tuple[Column, ...]:
@@ -181,7 +181,7 @@ class Plan:
     def _lists(self) -> PerQuery:
         return PerQuery(self.shape, self.needs, self.strategy)
 
-    def _own(self, stages: Iterable[Stage]) -> tuple[Stage, ...]:
+    def _with_variants(self, stages: Iterable[Stage]) -> tuple[Stage, ...]:
         """The stages, each by the dialect's own template if it has one, or one for its kind."""
         dialect = self.translation.dialect
         kinds = [INLINED] * dialect.inlines_stages

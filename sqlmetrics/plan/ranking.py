@@ -58,7 +58,7 @@ class WindowRanking:
     def stage(self, name: str) -> Stage:
         """The stage of a name."""
         view = {
-            "columns": [*dict.fromkeys(self._known()), *self._graded(), *self._ranks()],
+            "columns": [*dict.fromkeys(self._ranking_columns()), *self._graded(), *self._ranks()],
             "rankings": self.rankings,
             "labels": self.labels,
             "on": self._on,
@@ -91,7 +91,7 @@ class WindowRanking:
             folded(f"{self.labels}.item_id = {first}", 60).replace("\n", "\n" + 8 * " "),
         ]
 
-    def _known(self) -> Iterator[Column]:
+    def _ranking_columns(self) -> Iterator[Column]:
         """The columns of the rankings that later stages read."""
         tied_by = [self.shape.sorters[0]] if self.needs.rows.has_ties else []
         item = ["item_id"] if self.needs.reads_item else []
@@ -473,7 +473,7 @@ class ShownRanks(SortedLists):
     def stages(self) -> Iterator[Stage]:
         """From the log to one row per labelled item, and one a list without any."""
         keys = self.shape.label_keys
-        yield self.shape.shown_ranks(list(self._told()))
+        yield self.shape.shown_ranks(list(self._log_columns()))
         yield self._other_lists()
         yield Stage("open_rankings", "open", {"from": self.rankings, "keys": keys})
         yield Stage("open_labels", "open", {"from": self.labels, "keys": keys})
@@ -484,7 +484,7 @@ class ShownRanks(SortedLists):
         names = [
             *self.shape.keys,
             *self.shape.listed_facts,
-            *(column.name for column in self._told()),
+            *(column.name for column in self._log_columns()),
         ]
         columns = [Column(name, name) for name in names]
         yield Stage("ranked", "both_ranks", {"columns": columns, "from": "shown_ranks"})
@@ -504,7 +504,7 @@ class ShownRanks(SortedLists):
         }
         return Stage("open_lists", "columns", view)
 
-    def _told(self) -> Iterator[Column]:
+    def _log_columns(self) -> Iterator[Column]:
         """What the log tells of a rank beside its list."""
         yield Column("coalesce(grade, 0e0)", "grade")
         if self.needs.reads_judged:

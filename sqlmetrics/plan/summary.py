@@ -60,12 +60,12 @@ class Summary:
         return any(final.denominator for final in self.needs.finals)
 
     @cached_property
-    def _whole(self) -> bool:
+    def _has_pooled(self) -> bool:
         """Whether some metric is a number of all queries together, which does not add up."""
         return not all(measure.adds_up for measure in self.shape.spec.measures)
 
     @cached_property
-    def _beside(self) -> bool:
+    def _has_pooled_stage(self) -> bool:
         """Whether some such number is computed beside the sums."""
         return bool(self.needs.pooled or self.needs.quantiles)
 
@@ -107,7 +107,7 @@ class Summary:
             yield from self.moments.value_column(final)
         if self._counts:
             yield Column("1" if measure.metric.count else "0", "is_count")
-        if self._whole:
+        if self._has_pooled:
             yield Column("0" if measure.adds_up else "1", "is_pooled")
         if self._geometric:
             log = folded(_LOG.format(measure.column))
@@ -120,7 +120,7 @@ class Summary:
     def _totals_stages(self) -> Iterator[Stage]:
         sums, source, moments = self._sums, "metric_values", self.moments
         if moments and moments.has_terms:
-            flags = ["is_count"] * self._counts + ["is_pooled"] * self._whole
+            flags = ["is_count"] * self._counts + ["is_pooled"] * self._has_pooled
             parts = ("numerator", "denominator") if self._micro else ("metric_value", "1e0")
             flags += ["metric_log"] * self._geometric
             carried_columns = [*flags, "is_missing", "metric_value"]
@@ -169,7 +169,7 @@ class Summary:
         if self._counts:
             count = f"coalesce({total('metric_value')}, 0e0)"
             sums["total"] = f"case when max(is_count) = 1 then {count} end"
-        if self._whole:
+        if self._has_pooled:
             sums["is_pooled"] = "max(is_pooled)"
         if self._geometric:
             sums["sum_log"] = total("metric_log")
@@ -183,7 +183,7 @@ class Summary:
 
     def _summary_stage(self) -> Stage:
         names = ("segment_name", "segment_value", "metric", "k")
-        prefix = "totals." if self._beside else ""
+        prefix = "totals." if self._has_pooled_stage else ""
         columns = [
             Column(literal(self.shape.spec.title), "spec"),
             *self._named_keys(prefix),
@@ -210,9 +210,9 @@ class Summary:
         value = "numerator / nullif(denominator, 0e0)"
         if self._counts:
             value = f"coalesce(total, {value})"
-        if self._whole:
+        if self._has_pooled:
             wholes = ["exp(sum_log / nullif(n_queries, 0))"] * self._geometric
-            wholes += ["pooled_value"] * self._beside
+            wholes += ["pooled_value"] * self._has_pooled_stage
             pooled_value = wholes[0] if len(wholes) == 1 else f"coalesce({', '.join(wholes)})"
             value = f"case\n    when is_pooled = 1 then {pooled_value}\n    else {value}\nend"
         yield Column(value, "value")
@@ -229,7 +229,7 @@ class Summary:
 
     def _added_up(self, name: str, *, counts: bool) -> str:
         """A sum, NULL for the metrics that are not made of it."""
-        conditions = ["total is null"] * counts + ["is_pooled = 0"] * self._whole
+        conditions = ["total is null"] * counts + ["is_pooled = 0"] * self._has_pooled
         return f"case when {' and '.join(conditions)} then {name} end" if conditions else name
 
     def _named_keys(self, prefix: str = "") -> Iterator[Column]:

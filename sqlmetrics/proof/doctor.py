@@ -589,7 +589,7 @@ def examine(
         findings = []
         for case in _wanted(engine, schema, only or bool):
             on_progress(case.name)
-            findings.append(_found(case, engine))
+            findings.append(_finding(case, engine))
     return Report(engine.name, engine.version, tuple(findings), time.perf_counter() - start)
 
 
@@ -598,7 +598,7 @@ def _wanted(engine: Database, schema: str, only: Callable[[str], bool]) -> Itera
     yield from (refusal for refusal in refusals(schema) if only(refusal.name))
 
 
-def _found(case: Case | Refusal, engine: Database) -> Finding:
+def _finding(case: Case | Refusal, engine: Database) -> Finding:
     try:
         return _compared(case, engine) if isinstance(case, Case) else _refused(case, engine)
     except SqlmetricsError as error:

@@ -164,7 +164,7 @@ def evaluated_by_reference(plan: Plan, engine: Database) -> reference_evaluation
         absent_systems=str(options["absent_systems"]),
         of_one_system=spec.clicks is not None,
         segments=spec.by,
-        query_rows=[_known(row) for row in rows.get("queries", [])],
+        query_rows=[_query_row(row) for row in rows.get("queries", [])],
         catalogue={row["item_id"]: _item(row) for row in rows.get("items", [])},
         baseline=spec.baseline,
         derived={name: spec.segments[name] for name in plan.shape.derived_facts.values()},
@@ -329,7 +329,7 @@ def _label(row: dict[str, Any]) -> reference_world.Label:
     )
 
 
-def _known(row: dict[str, Any]) -> reference_world.QueryRow:
+def _query_row(row: dict[str, Any]) -> reference_world.QueryRow:
     segments = {n.removeprefix("by_"): value for n, value in row.items() if n.startswith("by_")}
     return reference_world.QueryRow(
         row["query_id"], row.get("metric_date"), row.get("weight"), segments

@@ -455,10 +455,10 @@ class Clicks(Model):
     @model_validator(mode="after")
     def _pooled_of_something(self) -> Clicks:
         if self.labels.pools and self.columns and self.columns.query is None:
-            raise ValueError(f"labels of pool query_item need {self._place}.columns.query")
+            raise ValueError(f"labels of pool query_item need {self._log_key}.columns.query")
         bought = self.log is None or PURCHASE in self.log.columns.column_by_action
         if self.labels.rate == "purchase_rate" and not bought:
-            raise ValueError(f"rate purchase_rate needs {self._place}.columns.actions.{PURCHASE}")
+            raise ValueError(f"rate purchase_rate needs {self._log_key}.columns.actions.{PURCHASE}")
         return self
 
     @model_validator(mode="after")
@@ -473,7 +473,7 @@ class Clicks(Model):
             raise ValueError(f"success_actions need log.columns.actions.{lacks[0]}")
         columns = self.columns
         if self.success_actions != (CLICK,) and columns and not (columns.session or columns.time):
-            raise ValueError(f"success_actions need {self._place}.columns.session, or time")
+            raise ValueError(f"success_actions need {self._log_key}.columns.session, or time")
         return self
 
     @model_validator(mode="after")
@@ -485,7 +485,7 @@ class Clicks(Model):
             self.columns is None or self.columns.team is None
         ):
             raise ValueError(
-                f"interleaving by {TEAM_DRAFT} needs {self._place}.columns.team, the system that "
+                f"interleaving by {TEAM_DRAFT} needs {self._log_key}.columns.team, the system that "
                 "picked an item" + " (format: ubi has none)" * (self.columns is None)
             )
         if interleaving.method != TEAM_DRAFT and self.cleaning.unseen is not None:
@@ -515,10 +515,12 @@ class Clicks(Model):
                 "harvest}, or another method"
             )
         if propensity.method in ("harvest", "em") and self.columns and self.columns.query is None:
-            raise ValueError(f"propensity by {propensity.method} needs {self._place}.columns.query")
+            raise ValueError(
+                f"propensity by {propensity.method} needs {self._log_key}.columns.query"
+            )
         segments = self.columns.segments if self.columns else ()
         if propensity.by is not None and propensity.by not in segments:
-            where = f"{self._place}.columns.segments" if self.columns else "format: ubi"
+            where = f"{self._log_key}.columns.segments" if self.columns else "format: ubi"
             raise ValueError(
                 f"propensity.by must be a segment, given {propensity.by}; {where} has "
                 f"{', '.join(segments) or 'none'}"
@@ -533,7 +535,7 @@ class Clicks(Model):
 
     def lacks(self, counterfactual: Counterfactual) -> str:
         """What the log lacks for a question about what was not shown; empty if nothing."""
-        return lacks(counterfactual, self.columns, f"{self._place}.columns")
+        return lacks(counterfactual, self.columns, f"{self._log_key}.columns")
 
     @model_validator(mode="after")
     def _can_be_cleaned(self) -> Clicks:
@@ -615,9 +617,9 @@ class Clicks(Model):
     @model_validator(mode="after")
     def _has_days(self) -> Clicks:
         if self.time_zone and not self.is_timed:
-            raise ValueError(f"time_zone needs {self._place}.columns.time")
+            raise ValueError(f"time_zone needs {self._log_key}.columns.time")
         if self.daily and not self.is_timed:
-            raise ValueError(f"daily: days need {self._place}.columns.time")
+            raise ValueError(f"daily: days need {self._log_key}.columns.time")
         return self
 
     @property
@@ -635,7 +637,7 @@ class Clicks(Model):
         return getattr(self.sources[source].columns, "day", None)
 
     @property
-    def _place(self) -> str:
+    def _log_key(self) -> str:
         """Where the impressions are said."""
         return "log" if self.log else "impressions"
 
@@ -645,7 +647,7 @@ class Clicks(Model):
         if self.columns is None:
             return {}
         requests = {"requests": self.requests.columns} if self.requests else {}
-        return {self._place: self.columns, **requests}
+        return {self._log_key: self.columns, **requests}
 
     @property
     def segments(self) -> tuple[str, ...]:

@@ -72,7 +72,7 @@ class Counterfactual(Model):
 
     @field_validator("estimators")
     @classmethod
-    def _known(cls, names: tuple[str, ...]) -> tuple[str, ...]:
+    def _estimators_exist(cls, names: tuple[str, ...]) -> tuple[str, ...]:
         wrong = [name for name in names if name not in ESTIMATORS]
         if wrong or not names:
             raise ValueError(unknown("estimator", wrong[0] if wrong else "", ESTIMATORS))

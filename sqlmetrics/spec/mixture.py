@@ -129,10 +129,10 @@ class Mixture:
         if str(self.norm) not in NORMS:
             raise SpecError(unknown("norm", shortened(str(self.norm)), NORMS))
         if not (is_finite(self.k) and self.k >= 0):
-            raise SpecError(f"k of rrf must be 0 or more, given {_told(self.k)}")
+            raise SpecError(f"k of rrf must be 0 or more, given {_value_text(self.k)}")
         self._check_weights()
         if self.floor is not None and not is_finite(self.floor):
-            raise SpecError(f"floor must be a finite number, given {_told(self.floor)}")
+            raise SpecError(f"floor must be a finite number, given {_value_text(self.floor)}")
         if self.floor is not None and self.method in ("med", "borda", "turns"):
             raise SpecError(f"{self.method} has no floor; leave floor out")
         return self
@@ -223,7 +223,7 @@ def is_finite(value: object) -> bool:
         return False
 
 
-def _told(value: object) -> str:
+def _value_text(value: object) -> str:
     """A value that was given for a number, as messages have it."""
     return f"{value:g}" if is_finite(value) else shortened(repr(value))
 
@@ -270,7 +270,7 @@ def weights_of(
         names = shortened(", ".join(runs))
         raise SpecError(f"{len(weights)} weights for {len(runs)} runs: {names}")
     if wrong := [weight for weight in weights if not is_finite(weight)]:
-        raise SpecError(f"weights must be finite numbers, 0 or more, given {_told(wrong[0])}")
+        raise SpecError(f"weights must be finite numbers, 0 or more, given {_value_text(wrong[0])}")
     return tuple(map(float, weights))
 
 

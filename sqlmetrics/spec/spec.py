@@ -281,7 +281,7 @@ class Spec(Model):
     @cached_property
     def options(self) -> Mapping[str, Value]:
         """Every option with the value that holds for the spec."""
-        return resolve(self.preset, {n: v for n, v in self._given.items() if not _many(v)})
+        return resolve(self.preset, {n: v for n, v in self._option_values.items() if not _many(v)})
 
     @cached_property
     def measures(self) -> tuple[Measure, ...]:
@@ -289,7 +289,7 @@ class Spec(Model):
         measures = [
             self._parse(text) for metric_text in self.metrics for text in spelled_out(metric_text)
         ]
-        for name, values in self._given.items():
+        for name, values in self._option_values.items():
             if _many(values):
                 measures = [
                     variant for measure in measures for variant in _once_each(measure, name, values)
@@ -446,7 +446,7 @@ class Spec(Model):
             else:
                 yield from self.unfit(component)
         settings = {name for part in measure.components for name in part.metric.settings}
-        for name, values in self._given.items():
+        for name, values in self._option_values.items():
             if _many(values) and name in settings:
                 remedy = "set it on other metrics, like mrr(average=median)"
                 yield (
@@ -458,7 +458,7 @@ class Spec(Model):
             yield f"{measure} is also the name of a segment; choose another name"
 
     @cached_property
-    def _given(self) -> Mapping[str, Any]:
+    def _option_values(self) -> Mapping[str, Any]:
         """The options as given, read; a list where metrics' texts say which value is theirs."""
         return {
             name: tuple(read(name, element) for element in value)
@@ -474,7 +474,9 @@ class Spec(Model):
             return [f"metrics {state}; name at least one, like ndcg@10"]
         problems = _wrong_preset(self.preset)
         try:
-            problems += [p for name, value in self._given.items() for p in _option(name, value)]
+            problems += [
+                p for name, value in self._option_values.items() for p in _option(name, value)
+            ]
         except SpecError as error:
             problems += error.problems
         return problems + self._wrong_metrics() or self._misfits()

@@ -174,7 +174,7 @@ class Translation:
         tree = parse_one(expression, read="duckdb")
         if self.dialect.folds == "upper":
             fold(tree)
-        return self._shown(printed(tree, self.dialect))
+        return self._with_user_sql(printed(tree, self.dialect))
 
     def _hide(self, text: str) -> str:
         mark = f"{MARK}{len(self._hidden)}_"
@@ -195,9 +195,9 @@ class Translation:
         from sqlmetrics.sql.transpile import translated
 
         about = {name: lines for lines, name in _COMMENTED.findall(body)}
-        return self._shown(comments + create + translated(body, self.dialect, about))
+        return self._with_user_sql(comments + create + translated(body, self.dialect, about))
 
-    def _shown(self, text: str) -> str:
+    def _with_user_sql(self, text: str) -> str:
         """The text with the user's own SQL in its place."""
         for mark, user_sql in reversed(self._hidden.items()):  # a later one may hold others
             name = rf"""["`\[]?{mark}["`\]]?"""

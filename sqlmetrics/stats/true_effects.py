@@ -71,12 +71,12 @@ class Moments:
     @property
     def true_proxy(self) -> float:
         """The variance of the proxy's true effects; 0 if the noise explains all of it."""
-        return _left(self.proxy, self.proxy_noise)
+        return _signal_variance(self.proxy, self.proxy_noise)
 
     @property
     def true_target(self) -> float:
         """That of the target's."""
-        return _left(self.target, self.target_noise)
+        return _signal_variance(self.target, self.target_noise)
 
     @property
     def naive(self) -> float | None:
@@ -101,7 +101,7 @@ class Moments:
         return end if correlation is None else correlation, end if quality is None else quality
 
 
-def _left(variance: float, noise: float) -> float:
+def _signal_variance(variance: float, noise: float) -> float:
     return variance - noise if variance - noise > NOISE * variance else 0.0
 
 

@@ -121,7 +121,7 @@ class Depth(Tabular):
             rows = [position for position in self.positions if position.system == system]
             head = "" if len(self.systems) == 1 else f"system: {_named(system)}"
             lines = [self._line(position) for position in rows[:LONGEST]]
-            yield (head, Table([*names, "cumulative"], lines, 0), *_more(rows))
+            yield (head, Table([*names, "cumulative"], lines, 0), *_note_of_rest(rows))
             yield "\n".join(self._suggested(system))
 
     def _line(self, position: Position) -> list[str]:
@@ -240,7 +240,7 @@ def _cutoffs(ends: Iterable[End], shares: Sequence[float]) -> Iterator[Cutoff]:
     yield from covered.values()
 
 
-def _more(rows: Sequence[Position]) -> Iterator[str]:
+def _note_of_rest(rows: Sequence[Position]) -> Iterator[str]:
     if len(rows) > LONGEST:
         yield f"... {len(rows) - LONGEST:,} more, down to position {rows[-1].position:,}"
 

@@ -159,7 +159,7 @@ def _lines(lines: Sequence[Line]) -> Table:
     offline = metrics(line.offline for line in lines)
     online = metrics(line.online for line in lines)
     rows = [
-        [str(line.metric_date), *_place(line.cell)]
+        [str(line.metric_date), *_group_cells(line.cell)]
         + [metric_value(line.offline.get(name)) for name in offline]
         + [metric_value(line.online.get(name)) for name in online]
         for line in lines
@@ -171,7 +171,7 @@ def _pairs(pairs: Sequence[Pair]) -> Table:
     names = ["system", "segment", "offline", "online", "days", "spearman"]
     rows = [
         [
-            *_place((pair.system, pair.segment_name, pair.segment_value)),
+            *_group_cells((pair.system, pair.segment_name, pair.segment_value)),
             *(pair.offline, pair.online, str(pair.n_days), _signed(pair.correlation)),
             *("-" if pair.lag is None else f"{pair.lag:+d}" if pair.lag else "0",),
             *(_signed(pair.lagged), str(pair.lagged_days)),
@@ -187,7 +187,7 @@ def _opposed(title: str, changes: Sequence[Contradiction]) -> Iterator[Block]:
     rows = [
         [
             f"{contradiction.since} to {contradiction.until}",
-            *_place(
+            *_group_cells(
                 (contradiction.system, contradiction.segment_name, contradiction.segment_value)
             ),
             f"{contradiction.offline} {_signed(contradiction.offline_change)}",
@@ -200,7 +200,7 @@ def _opposed(title: str, changes: Sequence[Contradiction]) -> Iterator[Block]:
     yield (table, f"... {n_more:,} more" if n_more > 0 else "")
 
 
-def _place(group: Place) -> tuple[str, str]:
+def _group_cells(group: Place) -> tuple[str, str]:
     system, name, value = group
     return printable(system), segment_cell(name, value)
 

@@ -69,7 +69,7 @@ def counterfactual_metrics(
             has a new list, or a logged probability is invalid.
     """
     check_confidence(confidence)
-    checked = _asked(log, counterfactual)
+    checked = _settings(log, counterfactual)
     question, about = asked_of(log, checked, confidence, curve=curve, by=by)
     rows = log.engine.records(question.select)
     estimated = estimates(rows, question.terms, checked.clip, confidence)
@@ -137,7 +137,7 @@ def asked_of(
     return question, CounterfactualResult("impression", LOGGED, counterfactual.clip, confidence)
 
 
-def _asked(
+def _settings(
     log: CleanLog, counterfactual: Counterfactual | Mapping[str, Any] | None
 ) -> Counterfactual:
     """The question, with what it needs of the log."""

@@ -415,7 +415,7 @@ def _rows(engine: Database, rows: Stage, wrong: str, message: str) -> Iterator[P
     counted = f"select count(*) from {rows.name} where {wrong}"
     ((n,),) = engine.rows(with_stages([rows], counted))
     if n:
-        yield Problem(_place(rows), message.format(n=many(int(n), "row")), int(n))
+        yield Problem(_source_key(rows), message.format(n=many(int(n), "row")), int(n))
 
 
 def _repeated(
@@ -428,7 +428,7 @@ def _repeated(
         examples = engine.rows(with_stages([rows], f"{repeats} order by {names} limit {EXAMPLES}"))
         message = f"{subject} appears more than once, {many(int(n), 'time')}"
         yield Problem(
-            _place(rows),
+            _source_key(rows),
             message,
             int(n),
             (*keys, "rows"),
@@ -437,7 +437,7 @@ def _repeated(
         )
 
 
-def _place(rows: Stage) -> str:
+def _source_key(rows: Stage) -> str:
     return POLICY if rows.name == POLICY_ROWS else LISTS
 
 

@@ -389,7 +389,7 @@ class PropensityEstimate(Tabular):
                 yield f"em{suffix} did not converge in {last_round.number} rounds (max_rounds)"
         if self.below > MUCH:
             advice = "give" if self.curve.method == "given" else "raise propensity.positions for"
-            yield f"{self._told_below}; {advice} the propensities of more positions"
+            yield f"{self._note_below}; {advice} the propensities of more positions"
         if self.correction is None:
             yield (
                 "none of the impressions with a known propensity was clicked: corrected rates are 0"
@@ -404,7 +404,7 @@ class PropensityEstimate(Tabular):
             yield warning
 
     @property
-    def _told_below(self) -> str:
+    def _note_below(self) -> str:
         last = max(row.position for row in self.curve.rows)
         return (
             f"{self.below:.1%} of the impressions were below position {last} and do not count in "
@@ -420,14 +420,14 @@ class PropensityEstimate(Tabular):
         return {"positions": self.curve.to_arrow}
 
     def _blocks(self) -> Iterator[Block]:
-        return _curve_blocks(self.curve, self.identifiability, self._said())
+        return _curve_blocks(self.curve, self.identifiability, self._lines())
 
-    def _said(self) -> Iterator[str]:
+    def _lines(self) -> Iterator[str]:
         if self.moves:
             yield str(self.moves)
         yield from map(str, self._last_rounds)
         if 0 < self.below <= MUCH:
-            yield self._told_below
+            yield self._note_below
         if self.correction:
             yield str(self.correction)
         yield from (f"note: {warning}" for warning in self.warnings())

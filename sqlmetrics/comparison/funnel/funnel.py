@@ -117,7 +117,7 @@ class Funnel(Rows):
         below = "\n".join(folded(f"note: {note}") for note in self.notes)
         return "\n\n".join(filter(None, [*blocks, below]))
 
-    def _shown(self) -> dict[str, Cell]:
+    def _cells(self) -> dict[str, Cell]:
         """Heading -> its cell, before the metrics."""
         return {
             "stage": lambda row: printable(row["stage"]),
@@ -130,7 +130,7 @@ class Funnel(Rows):
 
     def _stage_table(self, rows: Sequence[Row]) -> Table:
         """Some stages; missing queries only where there are some."""
-        cell_by_heading = self._shown()
+        cell_by_heading = self._cells()
         if not any(row["n_missing"] for row in rows):
             del cell_by_heading["missing"]
         names = [*cell_by_heading, *map(str, self.measures)]
@@ -238,7 +238,7 @@ class SourceFunnel(Funnel):
         """
         return super().to_arrow(table)
 
-    def _shown(self) -> dict[str, Cell]:
+    def _cells(self) -> dict[str, Cell]:
         return {
             "source": lambda row: printable(row["source"]),
             **SIZES,
@@ -411,7 +411,7 @@ def _funnel(
     stages, last = losses.query()
     text = with_stages({stage.name: stage for stage in [*script.stages, *stages]}.values(), last)
     stage_rows = [_row(row, losses, kind) for row in engine.records(text)]
-    rows = sorted((row for row in stage_rows if row["n_queries"]), key=_place)
+    rows = sorted((row for row in stage_rows if row["n_queries"]), key=_sort_key)
     if not rows:
         raise InputError(
             "no labelled query has a list; check that the ids of queries are written alike"
@@ -448,7 +448,7 @@ def _row(row: Mapping[str, Any], losses: Losses, kind: type[Funnel]) -> dict[str
     )
 
 
-def _place(row: Mapping[str, Any]) -> tuple[Any, ...]:
+def _sort_key(row: Mapping[str, Any]) -> tuple[Any, ...]:
     segment = (row["segment_name"] != ALL, row["segment_name"], row["segment_value"])
     return (*segment, row["system"], row["stage_number"])
 

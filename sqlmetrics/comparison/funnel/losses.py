@@ -74,10 +74,10 @@ class Losses:
     def _found_stages(self) -> Iterator[Stage]:
         """From the tables to the relevant items that lists have."""
         yield funnel_stages(self.plan.shape)
-        yield from self._shown()
+        yield from self._ranked_stages()
         yield self._relevant()
         yield self._relevant_counts()
-        yield self._found()
+        yield self._found_stage()
 
     def _stages(self) -> Iterator[Stage]:
         yield from self._found_stages()
@@ -105,7 +105,7 @@ class Losses:
         """Whether rows of the rankings are not looked at."""
         return bool(self._depth or self.plan.needs.border)
 
-    def _shown(self) -> Iterator[Stage]:
+    def _ranked_stages(self) -> Iterator[Stage]:
         """The rows that are looked at, where not all are; how many each list has."""
         keys = self.plan.shape.keys
         if self._cuts:
@@ -134,7 +134,7 @@ class Losses:
         keys = self.plan.shape.label_keys
         return sums_stage("relevant_counts", about, keys, columns, "relevant_items")
 
-    def _found(self) -> Stage:
+    def _found_stage(self) -> Stage:
         keys, rows = self.plan.shape.keys, self._rows
         on = (*self.plan.shape.label_keys, "item_id")
         columns = [Column(f"{rows}.{key}", key) for key in (*keys, "item_id")]

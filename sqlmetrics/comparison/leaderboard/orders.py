@@ -128,7 +128,7 @@ def pair_tests(scores: Scores, test: Test) -> PairTests:
         differences[number, number + 1 :] = means
         is_swapped = test.name == "randomization"
         p_values[number, number + 1 :] = (
-            _randomized(values, signs) if is_swapped else [*_each(values, test.name)]
+            _randomized(values, signs) if is_swapped else [*_p_values(values, test.name)]
         )
     above = np.triu_indices(n_systems, 1)
     tested = ~np.isnan(p_values[above])
@@ -137,17 +137,19 @@ def pair_tests(scores: Scores, test: Test) -> PairTests:
         p_values[rows, columns].tolist(), test.level
     ).p_values
     n_topics = int((~np.isnan(scores.values)).any(axis=0).sum())
-    return PairTests(_both(differences, -1), _both(p_values), _both(adjusted), n_topics)
+    return PairTests(
+        _symmetric(differences, -1), _symmetric(p_values), _symmetric(adjusted), n_topics
+    )
 
 
-def _both(upper: Array, sign: int = 1) -> Array:
+def _symmetric(upper: Array, sign: int = 1) -> Array:
     """A matrix of the pairs above the diagonal, with those below it."""
     import numpy as np
 
     return np.where(np.isnan(upper), sign * upper.T, upper)
 
 
-def _each(values: Array, test: str) -> Iterator[float]:
+def _p_values(values: Array, test: str) -> Iterator[float]:
     """The p-value of each row of differences."""
     import numpy as np
 
@@ -228,7 +230,7 @@ def _tukey(scores: Scores, level: float) -> PairTests:
         p_values = student.studentized_tail(sizes / error, n_systems, df)
     matrix = nothing.copy()
     matrix[above] = p_values
-    adjusted = _both(matrix)
+    adjusted = _symmetric(matrix)
     least = error * student.studentized_critical(level, n_systems, df)
     return PairTests(differences, adjusted, adjusted, n_topics, least, df)
 

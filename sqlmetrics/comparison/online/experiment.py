@@ -232,7 +232,7 @@ def experiment(spec: AnySpec, connection: Any = None) -> Experiment:
         InputError: If a variant has no request.
     """
     spec = spec_of(spec)
-    _, settings = _asked(spec)
+    _, settings = _log_and_experiment(spec)
     with (
         experiment_log(spec, connect(connection)) as ratios,
         keeping(ratios.log.engine, [ratios.step]),
@@ -241,7 +241,7 @@ def experiment(spec: AnySpec, connection: Any = None) -> Experiment:
         return look.result()
 
 
-def _asked(spec: Spec) -> tuple[Clicks, ClickExperiment]:
+def _log_and_experiment(spec: Spec) -> tuple[Clicks, ClickExperiment]:
     """The log of a spec, and its experiment.
 
     Raises:
@@ -267,7 +267,7 @@ def experiment_log(
         until: The day before which reading ends; by default that of the experiment.
         by_day: Whether each request has its day, and only those of its days are read.
     """
-    clicks, settings = _asked(spec)
+    clicks, settings = _log_and_experiment(spec)
     of_log = {"metrics": settings.metrics, "online": (), "by": (), "baseline": settings.control}
     before = period(settings.days_before) if settings.days_before else None
     start = before.days.start if before else settings.start

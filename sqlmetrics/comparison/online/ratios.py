@@ -268,7 +268,7 @@ def _quantiles(
     places = {"at": middle, "low": f"{middle} - {reach}", "high": f"{middle} + {reach}"}
     placed = [
         *("system", "spread", "value_rank", "n_up_to", "n"),
-        *(Column(_place(position), f"{name}_rank") for name, position in places.items()),
+        *(Column(_bounded(position), f"{name}_rank") for name, position in places.items()),
     ]
     ends = [
         *(Column(_at(name, "spread"), f"{name}_value") for name in places),
@@ -287,7 +287,7 @@ def _quantiles(
         yield str(row["system"]), Quantile(row["at_value"], row["share"], slope)
 
 
-def _place(position: str) -> str:
+def _bounded(position: str) -> str:
     """A place among n, from the first to the last; the row in it is the first from there on."""
     return f"case when {position} < 1e0 then 1e0 when {position} > n then n else {position} end"
 

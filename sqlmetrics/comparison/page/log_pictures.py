@@ -331,7 +331,7 @@ def _way(pair: tuple[str, str]) -> int:
     return sign(RANKS.index(pair[0]) - RANKS.index(pair[1]))
 
 
-def _drawn(rank: str) -> int:
+def _bar_of(rank: str) -> int:
     """The bar of a rank, from above."""
     return min(RANKS.index(rank), RANKS.index(BEYOND[0]))
 
@@ -340,7 +340,7 @@ def _few(counts: Counts) -> dict[tuple[int, int], int]:
     """Queries by the bars that they are in, before and after."""
     bar_counts: dict[tuple[int, int], int] = {}
     for (before, after), n in counts.items():
-        key = _drawn(before), _drawn(after)
+        key = _bar_of(before), _bar_of(after)
         bar_counts[key] = bar_counts.get(key, 0) + n
     return bar_counts
 
@@ -477,7 +477,7 @@ def movers(content: Content, words: Words) -> Picture | None:
 def _line(row: Row, way: int) -> Row:
     """From the baseline's value to the system's."""
     return {
-        "label": _asked(row),
+        "label": _query_title(row),
         "before": row["baseline_value"],
         "after": row["value"],
         "sign": sign(row["difference"] * way),
@@ -487,7 +487,7 @@ def _line(row: Row, way: int) -> Row:
 
 def _cells(row: Row, words: Words) -> list[str]:
     return [
-        _asked(row),
+        _query_title(row),
         number(row["baseline_value"]),
         number(row["value"]),
         signed(row["difference"]),
@@ -497,7 +497,7 @@ def _cells(row: Row, words: Words) -> list[str]:
     ]
 
 
-def _asked(row: Row) -> str:
+def _query_title(row: Row) -> str:
     """The query's text, with its id if that is another one."""
     query_id, text = str(row["query_id"]), row["query_text"]
     return query_id if text in (None, "", row["query_id"]) else f"{text} ({query_id})"
@@ -508,10 +508,10 @@ def _mover(row: Row, words: Words) -> Mover:
     ranks = [{item["item_id"]: item["rank"] for item in items} for items in (before, after)]
     day = f", {str(row['metric_date'])[:10]}" if row["metric_date"] else ""
     title = (
-        f"{_asked(row)}: {number(row['baseline_value'])} → {number(row['value'])} "
+        f"{_query_title(row)}: {number(row['baseline_value'])} → {number(row['value'])} "
         f"({signed(row['difference'])}){day}"
     )
-    old, new = _shown(before), _shown(after)
+    old, new = _top_and_relevant(before), _top_and_relevant(after)
     common = {item["item_id"] for item in old} & {item["item_id"] for item in new}
     pairs = {item: number for number, item in enumerate(sorted(common, key=str))}
     return Mover(
@@ -524,7 +524,7 @@ def _mover(row: Row, words: Words) -> Mover:
     )
 
 
-def _shown(items: Sequence[Row]) -> list[Row]:
+def _top_and_relevant(items: Sequence[Row]) -> list[Row]:
     """The top of a list, and some relevant items below it."""
     top = [item for item in items if item["rank"] <= TOP]
     return top + [item for item in items if item["rank"] > TOP][:BELOW]

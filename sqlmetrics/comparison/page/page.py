@@ -111,24 +111,28 @@ def _compared(content: Content, words: Words) -> list[str]:
     ]
     worst = worst_slice(content.slices(content.main), row["metric"])
     if row["verdict"] in MOVED:
-        sentences.append(words(f"headline.{row['verdict']}", **_told(content, row, words)))
+        sentences.append(
+            words(f"headline.{row['verdict']}", **_finding_values(content, row, words))
+        )
         if worst is not None:
             kind = "but_slice" if row["verdict"] == "better" else "most_slice"
-            sentences.append(words(f"headline.{kind}", **_told(content, worst, words)))
+            sentences.append(words(f"headline.{kind}", **_finding_values(content, worst, words)))
         return sentences
     moved = worst or farthest(
         [slice_row for slice_row in of_metric if slice_row["verdict"] == "better"]
     )
     if moved is not None:
         kind = f"only_{moved['verdict']}"
-        return [*sentences, words(f"headline.{kind}", **_told(content, moved, words))]
+        return [*sentences, words(f"headline.{kind}", **_finding_values(content, moved, words))]
     if row["verdict"] == "equivalent":
-        return [*sentences, words("headline.equivalent", **_told(content, row, words))]
+        return [*sentences, words("headline.equivalent", **_finding_values(content, row, words))]
     main_rows = (main_row for main_row in content.rows if main_row["system"] == content.main)
     compared = [main_row for main_row in main_rows if main_row["p_value"] is not None]
     kind = "nothing" if compared else "too_few"
     counted = words.n(len(compared))
-    sentences.append(words(f"headline.{kind}", **_told(content, row, words), count=counted))
+    sentences.append(
+        words(f"headline.{kind}", **_finding_values(content, row, words), count=counted)
+    )
     if row["smallest_detectable"]:
         sentences.append(words("headline.shown", smallest=number(row["smallest_detectable"])))
     return sentences
@@ -152,7 +156,7 @@ def _several(content: Content, row: Row, words: Words) -> str:
     )
 
 
-def _told(content: Content, row: Row, words: Words) -> dict[str, object]:
+def _finding_values(content: Content, row: Row, words: Words) -> dict[str, object]:
     return {
         "system": row["system"],
         "baseline": row["baseline"],
@@ -278,13 +282,13 @@ def _parts(content: Content, pictures: Sequence[Picture], words: Words) -> dict[
         "content": content,
         "headline": [_together(sentence) for sentence in headline(content, words)],
         "mood": mood(content),
-        "pictures": [_drawn(picture, words) for picture in pictures],
+        "pictures": [_picture_view(picture, words) for picture in pictures],
         "left_out": left_out(content, words),
         "words": words,
     }
 
 
-def _drawn(picture: Picture, words: Words) -> Row:
+def _picture_view(picture: Picture, words: Words) -> Row:
     """What the template needs of a picture."""
     return {
         "picture": picture,

@@ -171,7 +171,9 @@ def of_click_result(result: ClickResult, level: float = CONFIDENCE) -> Content:
         hashes={str(measure): spec.definition_hash(measure) for measure in spec.measures},
         conventions=conventions_of(spec) if spec.metrics else {},
         preset=spec.preset,
-        sources=tuple(f"{name}: {_place(source)}" for name, source in spec.clicks.sources.items())
+        sources=tuple(
+            f"{name}: {_source_name(source)}" for name, source in spec.clicks.sources.items()
+        )
         if spec.clicks
         else (),
         directions=signs,
@@ -184,7 +186,7 @@ def _notes(result: ClickResult) -> Iterator[str]:
         yield from result.offline.notes
 
 
-def _place(source: Any) -> str:
+def _source_name(source: Any) -> str:
     return str(source.file or source.relation or source.sql or "data")
 
 

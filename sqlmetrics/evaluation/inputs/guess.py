@@ -136,7 +136,7 @@ def guessed(
         existing = engine.columns(source_text(protect_query(typed(relation), engine.translation)))
     except InputError:  # which the checks tell
         return source, relation, ""
-    column_by_role = dict(_found(source.columns, existing))
+    column_by_role = dict(_alternative_columns(source.columns, existing))
     if relation.lists or existing.get(column_by_role.get("item", ""), "").endswith(
         "[]"
     ):  # in an order
@@ -211,7 +211,7 @@ def with_whole_ids(
     return replace(relation, whole_numbers=tuple(ids)), note
 
 
-def _found(
+def _alternative_columns(
     columns: RankingColumns | LabelColumns, existing: Mapping[str, str]
 ) -> Iterator[tuple[str, str]]:
     """Role -> the one column that goes by one of its other names."""

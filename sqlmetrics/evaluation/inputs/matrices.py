@@ -416,7 +416,7 @@ class Shapes:
                 "labels: whole numbers do not fit rankings of texts; give the ids of relevant "
                 "items, or {query: {item: grade}}"
             )
-        if not all(self._fits_columns(_whole(run), labels) for run in runs):
+        if not all(self._fits_columns(_of_integers(run), labels) for run in runs):
             self._note("labels: whole numbers are read as ids of relevant items, each of grade 1")
             return "ids"
         raise InputError(
@@ -431,8 +431,8 @@ class Shapes:
             run = self._matrices[name]
             if kind != "ids" or (run.kind == "text" and not _are_digits(run.values)):
                 continue
-            if not self._fits_columns(_whole(run), labels):
-                highest = _whole(run).values.max(initial=-1)
+            if not self._fits_columns(_of_integers(run), labels):
+                highest = _of_integers(run).values.max(initial=-1)
                 raise InputError(
                     f"{self._called(name)}: ids of the shape {run.shape} up to {highest}, and "
                     f"labels of the shape {labels.shape}: a row of the labels is a query, and "
@@ -525,7 +525,7 @@ def _are_digits(values: Array) -> bool:
     return all(text.isdecimal() for text in values.tolist())
 
 
-def _whole(run: Matrix) -> Matrix:
+def _of_integers(run: Matrix) -> Matrix:
     """A matrix of ids as one of whole numbers."""
     return replace(run, values=run.values.astype(int)) if run.kind == "text" else run
 

@@ -250,7 +250,7 @@ def together(
     columns = names if SYSTEM in names or run_column != SYSTEM else {**names, SYSTEM: SYSTEM}
     if {"rank"} & names.keys():
         columns["rank"] = "rank"
-    extra_columns = _others(runs, {*columns.values(), *fixed.values(), run_column})
+    extra_columns = _shared_columns(runs, {*columns.values(), *fixed.values(), run_column})
     name_columns = [] if run_column == SYSTEM else [run_column]
     view = [
         {
@@ -359,7 +359,7 @@ def _check_scores(runs: Sequence[_Run], engine: Database) -> None:
             raise InputError(score_problems)
 
 
-def _others(runs: Sequence[_Run], reserved: set[str]) -> list[str]:
+def _shared_columns(runs: Sequence[_Run], reserved: set[str]) -> list[str]:
     """Further columns that all runs have, for segments and conditions."""
     used = {name.casefold() for run in runs for name in run.roles.values()}
     used |= {name.casefold() for run in runs for _, name in run.relation.columns}

@@ -61,8 +61,10 @@ class TraceLists:
             score = self._name("score")
             read[score] = f"[cast({value_of(score)} as double) for d in {RETRIEVED}]"
         system = str(self.arguments.get("system") or "system")
-        systems = [name for name in self._others() if name == system]
-        return self._table(read, self._others() if all_columns else [*self._days(), *systems])
+        systems = [name for name in self._extra_columns() if name == system]
+        return self._table(
+            read, self._extra_columns() if all_columns else [*self._days(), *systems]
+        )
 
     def labels(self) -> pa.Table:
         """The references, which are the same for all systems."""
@@ -73,7 +75,7 @@ class TraceLists:
 
     def queries(self) -> pa.Table:
         """What else is known of the queries."""
-        return self._table({self._name("query"): QUERY}, self._others())
+        return self._table({self._name("query"): QUERY}, self._extra_columns())
 
     def _table(self, read: Mapping[str, str], other_columns: list[str]) -> pa.Table:
         """The rows that meet the condition, each once."""
@@ -86,7 +88,7 @@ class TraceLists:
     def _days(self) -> list[str]:
         return [str(self.arguments["date"])] if self.arguments.get("date") else []
 
-    def _others(self) -> list[str]:
+    def _extra_columns(self) -> list[str]:
         """The columns that no role has."""
         role_columns = {self._name(role) for role in ("query", "item", "score", "grade")} | {"rank"}
         role_columns |= {QUERY, RETRIEVED, REFERENCE, self.retrieved, self.reference}
@@ -592,7 +594,7 @@ class _Table:
         """Whether it is a table of traces with references in it."""
         references = self.arguments.get("label_columns") or {}
         names = [self._named("query"), self.lists[0], str(references.get("item") or "")]
-        if all(names) and all(self._place((name,)) for name in names):
+        if all(names) and all(self._first_place((name,)) for name in names):
             return True
         return any(map(self._fits, TRACE_FORMS))
 
@@ -642,28 +644,28 @@ class _Table:
             return name, ""
         points = [position for position, letter in enumerate(name) if letter == "."]
         for point in reversed(points):
-            if self._place((name[:point],)):
+            if self._first_place((name[:point],)):
                 return name[:point], name[point + 1 :]
         return name, ""
 
     def _fits(self, form: TraceForm) -> bool:
         column_choices = [(self._named("query"), *form.query), form.retrieved]
         column_choices += [] if self.has_labels else [form.reference]
-        return all(self._place(names) for names in column_choices)
+        return all(self._first_place(names) for names in column_choices)
 
     def read(self, form: TraceForm) -> Traces:
         """Its tables."""
         self.check()
-        query = self._place((self._named("query"), *form.query))
-        retrieved = self._place(form.retrieved)
-        reference = None if self.has_labels else self._place(form.reference)
+        query = self._first_place((self._named("query"), *form.query))
+        retrieved = self._first_place(form.retrieved)
+        reference = None if self.has_labels else self._first_place(form.reference)
         candidates = [(query, form.query), (retrieved, form.retrieved)]
         candidates += [] if self.has_labels else [(reference, form.reference)]
         for column, names in candidates:
             if column is None:
                 raise InputError(f"rankings: {unknown('column', names[0], self.columns)}")
         places = {"query": query, "retrieved": retrieved, "reference": reference}
-        view = {"source": self.source, "kept_columns": self._others(), **places}
+        view = {"source": self.source, "kept_columns": self._extra_columns(), **places}
         text = print_template("inputs/traces", view)
         name = self.reader.register("sqlmetrics_traces", self.reader.table(text))
         name_by_role = {role: column.name if column else "" for role, column in places.items()}
@@ -696,7 +698,7 @@ class _Table:
         declared = {segments} if isinstance(segments, str) else {*segments}
         return names - declared <= self.columns.keys()
 
-    def _others(self) -> list[str]:
+    def _extra_columns(self) -> list[str]:
         """The columns that are read beside the lists: all only where one may be asked for."""
         if any(self.arguments.get(argument) for argument in (*_KNOWN, "where")):
             return list(self.columns)
@@ -711,7 +713,7 @@ class _Table:
         name = str(self.arguments.get(role) or USUAL[role])
         return name if name != USUAL[role] or name in self.columns else ""
 
-    def _place(self, names: Sequence[str]) -> _Place | None:
+    def _first_place(self, names: Sequence[str]) -> _Place | None:
         """Where the first of some names is; None if none is there."""
         for name in filter(None, names):
             column, _, key = name.partition(".")

@@ -182,7 +182,11 @@ def _nowhere(n_items: int) -> str:
 
 def _suspects(spec: Spec, numbers: Iterable[Number]) -> set[str]:
     """The systems whose numbers are all 0 or none, as if no labelled item were in their lists."""
-    telling = {(measure.name, measure.k or 0) for measure in spec.measures if _tells(spec, measure)}
+    telling = {
+        (measure.name, measure.k or 0)
+        for measure in spec.measures
+        if _is_zero_without_labels(spec, measure)
+    }
     values: dict[str, list[Any]] = {}
     for system, metric, k, value in numbers:
         if (metric, int(k)) in telling:
@@ -190,7 +194,7 @@ def _suspects(spec: Spec, numbers: Iterable[Number]) -> set[str]:
     return {system for system, system_values in values.items() if not any(system_values)}
 
 
-def _tells(spec: Spec, measure: Measure) -> bool:
+def _is_zero_without_labels(spec: Spec, measure: Measure) -> bool:
     """Whether a metric is 0 or undefined for lists in which nothing has a label."""
     filled = spec.settings(measure)["no_relevant"] in ("one", "nan")
     if filled and measure.metric.undefined == "no_relevant":

@@ -72,7 +72,7 @@ class PlaceSums:
     def __init__(self, spec: Spec, deepest: int) -> None:
         self._spec, self._depth = spec, deepest
         self._fits = bool(deepest) and _are_sums(spec)
-        self._worth: _Worth | None = None
+        self._contributions: _Worth | None = None
         size = (deepest, HIGHEST + 1)
         self._weights = {str(measure): np.zeros(size) for measure in spec.measures if self._fits}
         self._lists = dict.fromkeys(self._weights, 0.0)
@@ -153,32 +153,38 @@ class PlaceSums:
 
     def sums(self) -> Sums:
         """Metric -> the sum of its weighted values, and of the weights; nothing without lists."""
-        if self._worth is None:
+        if self._contributions is None:
             return {}
-        size = self._worth.highest + 1
+        size = self._contributions.highest + 1
         return {
-            name: (float((cells[:, :size] * self._worth.single[name]).sum()), self._lists[name])
+            name: (
+                float((cells[:, :size] * self._contributions.single[name]).sum()),
+                self._lists[name],
+            )
             for name, cells in self._weights.items()
         }
 
     def merge(self, other: PlaceSums) -> None:
         """Sum up what another one has, too."""
-        if other._worth is None:
+        if other._contributions is None:
             return
-        if self._worth is None or self._worth.highest < other._worth.highest:
-            self._worth = other._worth
+        if (
+            self._contributions is None
+            or self._contributions.highest < other._contributions.highest
+        ):
+            self._contributions = other._contributions
         for name, cells in other._weights.items():
             self._weights[name] = self._weights[name] + cells
             self._lists[name] += other._lists[name]
 
     def _worth_up_to(self, highest: int) -> _Worth | None:
         """What labels up to one are worth; None if there are too many orders of them."""
-        if self._worth is None or self._worth.highest < highest:
+        if self._contributions is None or self._contributions.highest < highest:
             cutoffs = [measure.k or 0 for measure in self._spec.measures if measure.name == "ndcg"]
             if cutoffs and comb(max(cutoffs) + highest, highest) > ORDERS:
                 return None
-            self._worth = _worth(self._spec, self._depth, highest)
-        return self._worth
+            self._contributions = _contributions(self._spec, self._depth, highest)
+        return self._contributions
 
 
 def _are_sums(spec: Spec) -> bool:
@@ -235,7 +241,7 @@ def _codes(counts: list[Array], k: int) -> Array:
     return code
 
 
-def _worth(spec: Spec, depth: int, highest: int) -> _Worth:
+def _contributions(spec: Spec, depth: int, highest: int) -> _Worth:
     """Ask the SQL for lists with one label, for one without, and for best orders."""
     labels = highest + 1
     single = np.zeros((depth * labels + 1, depth))

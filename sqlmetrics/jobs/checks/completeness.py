@@ -60,13 +60,13 @@ def calendar(engine: Database, source: str, requested_days: Sequence[Days]) -> C
     existing = {day_of(day) for (day,) in rows}
     if not existing:
         return None
-    requested = {day for span in requested_days for day in _each(span, existing)}
-    beyond = [span for span in requested_days if not any(_each(span, existing))]
+    requested = {day for span in requested_days for day in _expected_days(span, existing)}
+    beyond = [span for span in requested_days if not any(_expected_days(span, existing))]
     gaps = (*ranges(requested - existing), *beyond)
     return Calendar(max(existing), tuple(sorted(requested & existing)), gaps)
 
 
-def _each(days: Days, existing: set[date]) -> Iterator[date]:
+def _expected_days(days: Days, existing: set[date]) -> Iterator[date]:
     day = days.start or min(existing)
     end = days.end or max(existing) + timedelta(1)
     while day < end:

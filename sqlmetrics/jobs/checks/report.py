@@ -21,7 +21,7 @@ def verdict_table(verdicts: Sequence[Verdict], *, is_dated: bool = False) -> Tab
         verdicts: What was found. Where that is of several days, each row has its own.
         is_dated: Whether each row has its day in any case.
     """
-    ranked = sorted(verdicts, key=_place)
+    ranked = sorted(verdicts, key=_status_order)
     several = is_dated or len({verdict.day for verdict in ranked}) > 1
     columns = {
         "status": [verdict.status for verdict in ranked],
@@ -50,7 +50,7 @@ def table(verdicts: Sequence[Verdict], *, styled: bool = False, is_dated: bool =
     """
     result, width = verdict_table(verdicts, is_dated=is_dated), terminal_width()
     if width is not None and not result.fits(width):
-        grouped = _by_rule(sorted(verdicts, key=_place), result, width, styled=styled)
+        grouped = _by_rule(sorted(verdicts, key=_status_order), result, width, styled=styled)
         if grouped is not None:
             return grouped
     return result.text(styled=styled)
@@ -122,7 +122,7 @@ def github(verdicts: Sequence[Verdict], file: str) -> str:
 
 def failures(verdicts: Sequence[Verdict]) -> str:
     """What is told of those that do not hold, the ones that fail first; as wide as a terminal."""
-    not_held = sorted((verdict for verdict in verdicts if not verdict.holds), key=_place)
+    not_held = sorted((verdict for verdict in verdicts if not verdict.holds), key=_status_order)
     text = "\n".join(f"{verdict.status}: {failure_text(verdict)}" for verdict in not_held)
     width = terminal_width()
     if width is None:
@@ -136,7 +136,7 @@ def failure_text(verdict: Verdict) -> str:
     return str(verdict.failure or Failure(verdict.rule, verdict.what))
 
 
-def _place(verdict: Verdict) -> int:
+def _status_order(verdict: Verdict) -> int:
     return ORDER.index(verdict.status)
 
 

@@ -352,7 +352,7 @@ class _Look:
     @cached_property
     def rows_before(self) -> list[Row]:
         """The rows of those days."""
-        days = {self.days_before.get(_place(row)) for row in self.rows}
+        days = {self.days_before.get(_place_of(row)) for row in self.rows}
         return [row for day in days if day for row in self._rows(day)]
 
     def _rows(self, day: date) -> list[Row]:
@@ -470,7 +470,7 @@ class _Look:
 
     def _limits(self, row: Row, threshold: Threshold) -> Iterator[Verdict]:
         """Whether each limit holds."""
-        verdict = self._told(row, threshold)
+        verdict = self._open_verdict(row, threshold)
         if (changed := self.changes.get(tuple(row[name] for name in _DEFINED))) is not None:
             yield replace(verdict, rule="definition", note=changed)
             return
@@ -499,10 +499,10 @@ class _Look:
             if (limit := getattr(threshold, name)) is not None:
                 rule = f"{name} {limit:g} against {threshold.against}{threshold.certainty}"
                 yield self._changed(
-                    replace(self._told(row, threshold), rule=rule), row, threshold, name
+                    replace(self._open_verdict(row, threshold), rule=rule), row, threshold, name
                 )
 
-    def _told(self, row: Row, threshold: Threshold) -> Verdict:
+    def _open_verdict(self, row: Row, threshold: Threshold) -> Verdict:
         """A verdict on a row, with what is still to be said left open."""
         segment = row["segment_name"]
         where = "" if segment == ALL else f"{segment}={value_text(row['segment_value'])}"
@@ -523,7 +523,7 @@ class _Look:
         """The row that it is compared with."""
         same = ["segment_name", "segment_value", "metric", "k"]
         if threshold.against == PREVIOUS:
-            before = self.days_before.get(_place(row))
+            before = self.days_before.get(_place_of(row))
             rows = [r for r in self.rows_before if day_of(r["metric_date"]) == before]
             same = [*same, "system"]
         else:
@@ -565,7 +565,7 @@ class _Look:
         return replace(verdict, holds=change - estimate.half_width <= allowed, note=note)
 
 
-def _place(row: Row) -> Place:
+def _place_of(row: Row) -> Place:
     return row["system"], row["segment_name"], row["segment_value"]
 
 

@@ -55,7 +55,7 @@ def example_rows(spec: Spec) -> ExampleRows | None:
     """
     if not _is_plain(spec):
         return None
-    rows_by_table = dict(_given(spec))
+    rows_by_table = dict(_table_rows(spec))
     job = JobQuery(Target(spec, DUCKDB))
     expected = _computed(job.query("facts"), rows_by_table)
     stages = (*job.plan.inputs, *job.plan.per_query)
@@ -97,7 +97,7 @@ def _is_plain(spec: Spec) -> bool:
     )
 
 
-def _given(spec: Spec) -> Iterator[tuple[str, list[Row]]]:
+def _table_rows(spec: Spec) -> Iterator[tuple[str, list[Row]]]:
     has = spec.rankings.columns
     best, none = _grades(spec)
     lists = [("1", "11", 1, best), ("1", "12", 2, none), ("2", "12", 1, none)]

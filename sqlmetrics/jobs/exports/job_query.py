@@ -212,17 +212,17 @@ class JobQuery:
             return lines + of_lists
         # the log's own lines name the metrics of lists as well
         conventions = of_lists[of_lists.find("-- conventions") :] if of_lists else ""
-        return lines + header(self._asked.spec) + conventions
+        return lines + header(self._question.spec) + conventions
 
     @cached_property
     def plan(self) -> Plan:
         """The evaluation of lists."""
-        return plan_of(self._asked, self.at)
+        return plan_of(self._question, self.at)
 
     @property
     def steps(self) -> list[Step]:
         """What a click log goes through, each over those before; none without one."""
-        return list(kept_steps(self._asked, self.at)) if self.spec.clicks else []
+        return list(kept_steps(self._question, self.at)) if self.spec.clicks else []
 
     def query(self, table: str) -> str:
         """The new rows of a table; a click log's read the tables of its `steps`."""
@@ -231,7 +231,7 @@ class JobQuery:
             per_query = make_script([self.plan]).per_query
         elif table == "per_query":
             per_query = per_query_text(self.plan)
-        rows = self._new.exchange(per_query, self._asked.ends or self._days.ends).rows[table]
+        rows = self._new.exchange(per_query, self._question.ends or self._days.ends).rows[table]
         return self.at.text(finished(rows.select)).rstrip()
 
     def nested(self, table: str) -> str:
@@ -286,7 +286,7 @@ class JobQuery:
         return client_days(self.at, "'sqlmetrics_day_{name}'")
 
     @cached_property
-    def _asked(self) -> Question:
+    def _question(self) -> Question:
         return on_days(self._renamed[0], self._days)
 
     @cached_property

@@ -222,7 +222,7 @@ def of_checks(job: JobQuery, *, may_be_empty: bool = False) -> Iterator[Question
         if threshold.confidence is not None:
             continue
         severity = "warn" if threshold.severity == "warn" else "error"
-        for name, about, template, view in _asked(threshold, job):
+        for name, about, template, view in _threshold_queries(threshold, job):
             free = free_name(f"check_{name}", used_names.__contains__)
             used_names.add(free)
             question = _question(
@@ -242,7 +242,7 @@ def left_to_check(job: JobQuery) -> list[str]:
     ]
 
 
-def _asked(
+def _threshold_queries(
     threshold: Threshold, job: JobQuery
 ) -> Iterator[tuple[str, str, str, Mapping[str, object]]]:
     base_view: dict[str, object] = {"facts": FACTS, "spec": job.spec.title}

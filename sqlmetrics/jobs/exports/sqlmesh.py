@@ -95,7 +95,9 @@ class _Mesh:
 
     def audit_files(self) -> Iterator[tuple[str, str]]:
         """Path -> text of the file of audits."""
-        head = "".join(f"-- left to `sqlmetrics check`: {check}\n" for check in self._left)
+        head = "".join(
+            f"-- left to `sqlmetrics check`: {check}\n" for check in self._unexported_checks
+        )
         texts = [self._audit(question) for question in self._audits]
         yield f"audits/{self.name}.sql", f"-- {MADE}\n{head}" + "\n".join(texts)
 
@@ -196,7 +198,7 @@ class _Mesh:
         ]
 
     @property
-    def _left(self) -> list[str]:
+    def _unexported_checks(self) -> list[str]:
         compared = [
             question.about[0] for question in of_checks(self.job) if _looks_beyond(question)
         ]

@@ -277,10 +277,10 @@ class Effect:
         return max(0, (self.run.facts or 0) - (self.before - self.removed))
 
     def __str__(self) -> str:
-        summary = "; ".join(self._told())
+        summary = "; ".join(self._sentences())
         return f"{summary}; taken back by {self.undone_by.short}" if self.undone_by else summary
 
-    def _told(self) -> Iterator[str]:
+    def _sentences(self) -> Iterator[str]:
         run = self.run
         if not run.is_done:
             yield f"{run.outcome}: {run.message or 'the reason is unknown'}"

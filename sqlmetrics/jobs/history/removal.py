@@ -90,7 +90,7 @@ def views_of(spec: Spec, engine: Database, titles: Iterable[str]) -> list[Databa
     """
     if spec.output is None:
         return []
-    kind_by_object = _there(engine)
+    kind_by_object = _relation_kinds(engine)
     facts = spec.output.relation
     titles = sorted(titles)
     names = {
@@ -102,7 +102,7 @@ def views_of(spec: Spec, engine: Database, titles: Iterable[str]) -> list[Databa
         matching_names = (name for schema, name in kind_by_object if pattern.fullmatch(name))
         names |= {_beside(facts, name) for name in matching_names}
         names.add(spec.output.named(f"wide_{own_name(title)}"))
-    places = {_place(engine, name): name for name in sorted(names)}
+    places = {_schema_and_name(engine, name): name for name in sorted(names)}
     return [
         DatabaseObject(VIEW, name)
         for key, name in places.items()
@@ -114,12 +114,12 @@ def views_of_all(spec: Spec, engine: Database, titles: Iterable[str]) -> list[Da
     """The views beside a fact table that are there, and those of each spec."""
     if spec.output is None:
         return []
-    kind_by_object = _there(engine)
+    kind_by_object = _relation_kinds(engine)
     names = [spec.output.named(name) for name in NAMES]
     shared = [
         DatabaseObject(VIEW, name)
         for name in names
-        if kind_by_object.get(_place(engine, name)) == VIEW
+        if kind_by_object.get(_schema_and_name(engine, name)) == VIEW
     ]
     return [*shared, *views_of(spec, engine, titles)]
 
@@ -128,9 +128,9 @@ def is_view(engine: Database, name: str) -> bool:
     """Whether a name is that of a view; False where the database does not list its views."""
     if not engine.translation.dialect.catalogue.views:
         return False
-    kinds, key = _there(engine), _place(engine, name)
+    kinds, key = _relation_kinds(engine), _schema_and_name(engine, name)
     if key not in kinds:  # what stands before its name may be the catalog
-        key = _place(engine, identifier(parts(name)[-1]))
+        key = _schema_and_name(engine, identifier(parts(name)[-1]))
     return kinds.get(key) == VIEW
 
 
@@ -159,7 +159,7 @@ def may_be_same(engine: Database, name: str, other_name: str) -> bool:
 def _schemas(engine: Database, dotted: Sequence[str]) -> set[str]:
     """The schemas that a name in lower case may stand for; that of a name alone is looked for."""
     *qualifiers, table_name = dotted
-    schemas = {schema for schema, name in _there(engine) if name == table_name}
+    schemas = {schema for schema, name in _relation_kinds(engine) if name == table_name}
     if qualifiers:  # the last one may be a catalog
         return schemas & {qualifiers[-1]} or schemas
     catalogue = engine.translation.dialect.catalogue
@@ -185,7 +185,7 @@ def dependents(engine: Database, names: Sequence[str]) -> list[str]:
         engine: Where they are.
         names: The tables and views that are to be removed.
     """
-    name_by_key = {_place(engine, name): name for name in names}
+    name_by_key = {_schema_and_name(engine, name): name for name in names}
     return [
         f"the view {'.'.join(filter(None, (schema, view)))} reads {name_by_key[key]}, and was not "
         "made by a run; drop it first, or change what it reads"
@@ -239,7 +239,7 @@ def _views(engine: Database) -> Iterator[tuple[str, str, str]]:
         yield schema, name, text
 
 
-def _there(engine: Database) -> dict[tuple[str, str], str]:
+def _relation_kinds(engine: Database) -> dict[tuple[str, str], str]:
     """Schema and name -> `table` or `view`, of all that is there."""
     check_listed(engine)
     rows = engine.driver.rows(engine.translation.dialect.catalogue.relations)
@@ -248,7 +248,7 @@ def _there(engine: Database) -> dict[tuple[str, str], str]:
     }
 
 
-def _place(engine: Database, name: str) -> tuple[str, str]:
+def _schema_and_name(engine: Database, name: str) -> tuple[str, str]:
     """The schema and the name of a table or view; the current schema where none is said."""
     sql = engine.translation.dialect.catalogue.schema
     *schemas, table_name = parts(name)

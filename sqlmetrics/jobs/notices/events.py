@@ -83,7 +83,7 @@ class Lineage:
             "inputs": [_dataset(dataset) for dataset in inputs(self.spec, self.database)],
             "outputs": [
                 self._output(dataset)
-                | ({"outputFacets": _written(dataset, summary.rows)} if is_complete else {})
+                | ({"outputFacets": _statistics(dataset, summary.rows)} if is_complete else {})
                 for dataset in outputs(self.spec, self.database)
             ],
         }
@@ -124,7 +124,7 @@ class Lineage:
             yield "errorMessage", facet("ErrorMessageRunFacet", **message)
         yield (
             "sqlmetrics_run",
-            {"_producer": producer(), "_schemaURL": f"{CORE}/RunFacet", **_own(summary)},
+            {"_producer": producer(), "_schemaURL": f"{CORE}/RunFacet", **_own_facet(summary)},
         )
 
     def _moment(self, day: date) -> str:
@@ -147,7 +147,7 @@ def facet(name: str, /, **content: Any) -> dict[str, Any]:
     return {"_producer": producer(), "_schemaURL": schema, **content}
 
 
-def _own(summary: Summary) -> dict[str, Any]:
+def _own_facet(summary: Summary) -> dict[str, Any]:
     """What no facet of the standard has: definitions, and the ids of the run log."""
     return {
         "rows": summary.rows,
@@ -177,7 +177,7 @@ def _dataset(dataset: Dataset) -> dict[str, Any]:
     return entry
 
 
-def _written(dataset: Dataset, rows: Mapping[str, int]) -> dict[str, Any]:
+def _statistics(dataset: Dataset, rows: Mapping[str, int]) -> dict[str, Any]:
     if dataset.relation not in rows:
         return {}
     statistics = facet("OutputStatisticsOutputDatasetFacet", rowCount=rows[dataset.relation])

@@ -49,19 +49,19 @@ DAY = date(2026, 11, 1)
 """The day of the list, where a metric looks at days."""
 
 
-def _known(category: str, price: Value, in_stock: Value) -> Mapping[str, Any]:
+def _item_columns(category: str, price: Value, in_stock: Value) -> Mapping[str, Any]:
     published = None if price is None else DAY - timedelta(days=int(price))
     return _Columns(text=category, number=price, flag=in_stock, age=published)
 
 
 CATALOGUE: Mapping[str, Item] = {
-    "a": Item("red", 40, 64, (1, 0), _known("red", 10, 1)),
-    "b": Item("red", 20, 64, (3, 4), _known("red", 30, 0)),
-    "c": Item("blue", 10, 64, (0, 1), _known("blue", None, None)),
-    "d": Item("red", 10, 64, (4, 3), _known("red", 20, 1)),
-    "e": Item("blue", 5, 64, (0, 2), _known("blue", 5, 0)),
-    "f": Item("green", 5, 64, (1, 1), _known("green", 15, 1)),
-    "g": Item("blue", 10, 64, (1, 0), _known("blue", 40, 1)),
+    "a": Item("red", 40, 64, (1, 0), _item_columns("red", 10, 1)),
+    "b": Item("red", 20, 64, (3, 4), _item_columns("red", 30, 0)),
+    "c": Item("blue", 10, 64, (0, 1), _item_columns("blue", None, None)),
+    "d": Item("red", 10, 64, (4, 3), _item_columns("red", 20, 1)),
+    "e": Item("blue", 5, 64, (0, 2), _item_columns("blue", 5, 0)),
+    "f": Item("green", 5, 64, (1, 1), _item_columns("green", 15, 1)),
+    "g": Item("blue", 10, 64, (1, 0), _item_columns("blue", 40, 1)),
 }
 """What is known of the items."""
 

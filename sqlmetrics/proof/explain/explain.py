@@ -246,7 +246,7 @@ def tried(option: Option, preset: str) -> OptionExample:
         text: {value: result[text] for value, result in results.items()}
         for text in _preferred(texts)
     }
-    best = max(outcomes, key=lambda text: _tells(outcomes[text]))
+    best = max(outcomes, key=lambda text: _n_choices_shown(outcomes[text]))
     return OptionExample(parse(best), log, _queries(log), outcomes[best])
 
 
@@ -348,12 +348,12 @@ def _evaluated(
     except InputError as error:
         return outcomes | dict.fromkeys(fitting, f"refused: {error.problems[0].splitlines()[0]}")
     return outcomes | {
-        text: _values_of(_asked(text, result, option, value), result, option, _queries(log))
+        text: _values_of(_measure_of(text, result, option, value), result, option, _queries(log))
         for text in fitting
     }
 
 
-def _asked(text: str, result: Result, option: Option, value: Value) -> Measure:
+def _measure_of(text: str, result: Result, option: Option, value: Value) -> Measure:
     """The metric of a text in a result; what makes another number stands in its name."""
     measure = result.spec.measure(text)
     return measure if measure in result.measures else measure.having(option.name, value)
@@ -370,7 +370,7 @@ def _values_of(
     return tuple("-" if value is None else f"{value:.{digits}f}" for value in values)
 
 
-def _tells(outcomes: Mapping[str, Told]) -> tuple[int, int]:
+def _n_choices_shown(outcomes: Mapping[str, Told]) -> tuple[int, int]:
     """How well a metric shows the choices: how many it takes, and how many differ."""
     values = [row for row in outcomes.values() if not isinstance(row, str)]
     return len(set(values)), len(values)
@@ -575,10 +575,12 @@ def _facts(spec: Spec, measure: Measure) -> Iterator[tuple[str, str]]:
 def _options(spec: Spec, measure: Measure) -> Iterator[str]:
     for name in (name for name in measure.metric.settings if name in OPTIONS):
         yield f"{name}: {OPTIONS[name].meaning}"
-        yield from _choices(_own(OPTIONS[name], measure), spec.settings(measure)[name])
+        yield from _choices(
+            _without_other_choices(OPTIONS[name], measure), spec.settings(measure)[name]
+        )
 
 
-def _own(option: Option, measure: Measure) -> Option:
+def _without_other_choices(option: Option, measure: Measure) -> Option:
     """An option without the choices that the metric does not have."""
     if option.name != "average" or measure.metric.micro:
         return option

@@ -115,7 +115,7 @@ class Arithmetic:
         """Every part and the metric itself, and how its value comes about."""
         for part in self.parts:
             value = self.value(part)
-            calculation = self._how(part, value)
+            calculation = self._arithmetic(part, value)
             operand = f"({part.metric.operands[0]})" if part.metric.operands else ""
             name = at_cutoff(part.name.partition("(")[0] + operand, part.k)
             yield (
@@ -190,7 +190,7 @@ class Arithmetic:
         sums = [self.value(part, grades[:length]) or 0.0 for length in range(len(grades) + 1)]
         return [round(after - before, 12) for before, after in pairwise(sums)]
 
-    def _how(self, part: Measure, value: Value) -> str:
+    def _arithmetic(self, part: Measure, value: Value) -> str:
         """The arithmetic as a text, empty if there is none."""
         if part.metric.arithmetic:
             return part.metric.arithmetic.text(list(map(self._number, part.components)))
@@ -283,10 +283,10 @@ def worked(measure: Measure, preset: str) -> WorkedExample:
     """
     labels = _labels(measure)
     spec = _spec(measure, preset, labels)
-    ranked = _seen(spec, {item: labels.get(item) for item in LIST})
-    baseline = _seen(spec, {item: labels.get(item) for item in BASELINE})
+    ranked = _counted_items(spec, {item: labels.get(item) for item in LIST})
+    baseline = _counted_items(spec, {item: labels.get(item) for item in BASELINE})
     arithmetic = Arithmetic(spec, spec.measures[0], ranked, labels, tuple(baseline))
-    value, sql_value = _both(spec)
+    value, sql_value = _two_values(spec)
     return WorkedExample(
         columns=_columns(arithmetic),
         rows=tuple(_rows(arithmetic)),
@@ -329,7 +329,7 @@ def _spec(measure: Measure, preset: str, labels: Grades) -> Spec:
     )
 
 
-def _seen(spec: Spec, ranked: Grades) -> Grades:
+def _counted_items(spec: Spec, ranked: Grades) -> Grades:
     """The items that count, by the conventions about lists."""
     if spec.options.get("unjudged") == "condensed":
         ranked = {item: grade for item, grade in ranked.items() if grade is not None}
@@ -337,7 +337,7 @@ def _seen(spec: Spec, ranked: Grades) -> Grades:
     return dict(list(ranked.items())[: depth if isinstance(depth, int) else None])
 
 
-def _both(spec: Spec) -> tuple[Value, Value]:
+def _two_values(spec: Spec) -> tuple[Value, Value]:
     """The query's value by the reference and by the SQL; or that of all, which is one."""
     with connect() as engine:
         tables = opened(spec, engine)
@@ -358,29 +358,29 @@ def _columns(arithmetic: Arithmetic) -> Row:
     value_columns = (
         ("gain", "discount") if arithmetic.has_gain else ("relevant",) * arithmetic.has_rel
     )
-    return ("rank", "item", "grade", *_known(arithmetic), *value_columns, *arithmetic.sums)
+    return ("rank", "item", "grade", *_fact_cells(arithmetic), *value_columns, *arithmetic.sums)
 
 
 def _rows(arithmetic: Arithmetic) -> Iterator[Row]:
     """One row per item; those that do not count have no numbers."""
     width = len(_columns(arithmetic))
     for rank, (item, grade) in enumerate(arithmetic.ranked.items(), start=1):
-        row: Row = (str(rank), item, _grade(grade), *_known(arithmetic, rank, item))
+        row: Row = (str(rank), item, _grade(grade), *_fact_cells(arithmetic, rank, item))
         if rank <= (arithmetic.measure.k or rank):
-            row += _told(arithmetic, rank, item, grade) + tuple(
+            row += _gain_cells(arithmetic, rank, item, grade) + tuple(
                 number(terms[rank - 1]) for terms in arithmetic.sums.values()
             )
         yield row + ("",) * (width - len(row))
     for item, grade in {**LIST, **arithmetic.labels}.items():
         if item not in arithmetic.ranked:
             group_cells = tuple(
-                " ".join(GROUPS[item]) for name in _known(arithmetic) if name == "group"
+                " ".join(GROUPS[item]) for name in _fact_cells(arithmetic) if name == "group"
             )
             row = ("-", item, _grade(grade), *group_cells)
             yield row + ("",) * (width - len(row))
 
 
-def _known(arithmetic: Arithmetic, rank: int = 0, item: str = "") -> Row:
+def _fact_cells(arithmetic: Arithmetic, rank: int = 0, item: str = "") -> Row:
     """What metrics need beside grades, in a row; the names without one."""
     names = [need.rpartition(".")[2] for need in arithmetic.spec.needed if need != "items"]
     if not item:
@@ -400,12 +400,12 @@ def _ideal_rows(arithmetic: Arithmetic) -> Iterator[Row]:
             str(rank),
             item,
             _grade(grade),
-            *_told(arithmetic, rank, item, grade),
+            *_gain_cells(arithmetic, rank, item, grade),
             number(ideal_terms[rank - 1]),
         )
 
 
-def _told(arithmetic: Arithmetic, rank: int, item: str, grade: Value) -> Row:
+def _gain_cells(arithmetic: Arithmetic, rank: int, item: str, grade: Value) -> Row:
     """The gain and the discount of an item, or whether it is relevant."""
     if arithmetic.has_gain:
         return number(arithmetic.gain(item, grade)), number(arithmetic.discount(rank))

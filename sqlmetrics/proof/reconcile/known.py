@@ -250,7 +250,7 @@ def _all(reconciliation_by_way: Mapping[str, Reconciliation], part: str) -> tupl
         for candidate in getattr(reconciliation, part):
             value = None if candidate.value is None else round(candidate.value, 9)
             key = (value, candidate.words, candidate.explained, candidate.beyond)
-            lines.setdefault(key, _told(candidate, way))
+            lines.setdefault(key, _of_convention(candidate, way))
     number = next(iter(reconciliation_by_way.values())).target
     if part == "nearest" and number:
         return tuple(
@@ -263,7 +263,7 @@ def _all(reconciliation_by_way: Mapping[str, Reconciliation], part: str) -> tupl
     )
 
 
-def _told(candidate: Candidate, way: str) -> Candidate:
+def _of_convention(candidate: Candidate, way: str) -> Candidate:
     """A candidate of a way; it departs from presets that do not say so themselves."""
     preset_names = tuple(
         name for name in candidate.presets if PRESETS[name].options.get(OPTION) == way
@@ -332,7 +332,9 @@ def neighbours(measure: Measure) -> list[Measure]:
         cutoffs += CUTOFFS
     same = [replace(measure, k=k) for k in cutoffs]
     confused = [
-        other for name in CONFUSED.get(measure.metric.name, ()) for other in _others(measure, name)
+        other
+        for name in CONFUSED.get(measure.metric.name, ())
+        for other in _similar_metrics(measure, name)
     ]
     return [
         neighbour
@@ -343,7 +345,7 @@ def neighbours(measure: Measure) -> list[Measure]:
     ]
 
 
-def _others(measure: Measure, name: str) -> Iterator[Measure]:
+def _similar_metrics(measure: Measure, name: str) -> Iterator[Measure]:
     """Another metric with the same cutoff and settings, as far as it has them; and uncut."""
     metric = catalog()[name]
     settings = tuple(pair for pair in measure.settings if pair[0] in metric.settings)

@@ -292,10 +292,10 @@ class MeanMatch(Match):
         for decimals in self._decimals:
             if self.target.is_rounded(round(value, decimals)):
                 preset_names = [
-                    name for name in self._decimals[decimals] if self._own(name) in points
+                    name for name in self._decimals[decimals] if self._preset_point(name) in points
                 ]
                 if preset_names:
-                    twice = [*dict.fromkeys(map(self._own, preset_names))]
+                    twice = [*dict.fromkeys(map(self._preset_point, preset_names))]
                     yield from self._of(value, twice, preset_names, decimals=decimals)
         if self.target.is_cut(value):
             yield from self._of(value, points, cut=True)
@@ -326,7 +326,7 @@ class MeanMatch(Match):
                 presets_by_decimals.setdefault(decimals, []).append(name)
         return presets_by_decimals
 
-    def _own(self, preset: str) -> Point:
+    def _preset_point(self, preset: str) -> Point:
         return self.space.presets[preset]
 
     def _by_chance(self, points: Sequence[Point], *, cut: bool) -> float:

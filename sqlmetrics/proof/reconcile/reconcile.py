@@ -90,7 +90,7 @@ def reconcile(
     with _default(connection) as engine:
         spec, tables = question(engine, rankings, labels, metric, **keywords)
         measure = _one_measure(spec)
-        _asks(spec, tables)
+        _check_metric(spec, tables)
         readings: list[Target] | list[GivenValues]
         unfit = None
         if values is None:
@@ -168,7 +168,7 @@ def reconcile_spec(
     with _default(connection) as engine:
         tables = opened(tables_alone, engine).on(days.ends if days else None)
         measure = _one_measure(tables_alone)
-        _asks(tables_alone, tables)
+        _check_metric(tables_alone, tables)
         readings, unfit = _readings(value, measure)
         reconciliation = _matches(
             tables_alone, tables, readings, departures, engine, check=True, is_given=False
@@ -196,9 +196,12 @@ def _matches(
     """What gives the number, however repeated items are counted."""
     ways = _checked(spec, tables, engine, is_given=is_given) if check else ()
     if not ways:
-        return _found(spec, tables, readings, departures, engine)
+        return _reconciled(spec, tables, readings, departures, engine)
     return known.together(
-        {way: _found(known.having(spec, way), tables, readings, departures, engine) for way in ways}
+        {
+            way: _reconciled(known.having(spec, way), tables, readings, departures, engine)
+            for way in ways
+        }
     )
 
 
@@ -211,7 +214,7 @@ def _checked(spec: Spec, tables: Tables, engine: Database, *, is_given: bool) ->
     return known.WAYS if known.there_are(spec, tables, engine) else ()
 
 
-def _found(
+def _reconciled(
     spec: Spec,
     tables: Tables,
     readings: Sequence[Target] | Sequence[GivenValues],
@@ -222,7 +225,7 @@ def _found(
     tally, points = _counted(spec, tables, readings[0], departures, engine)
     known_mistakes = None
     if isinstance(readings[0], Target):
-        known_mistakes = _known(spec, tables, tally, engine)
+        known_mistakes = _known_mistakes(spec, tables, tally, engine)
     next_door = NextDoor(spec.having(by=()), tables, _needless(spec, tables, readings[0]), engine)
     for target in readings:
         if isinstance(target, GivenValues):
@@ -263,7 +266,7 @@ def _as_percent(reconciliation: Reconciliation, value: object) -> tuple[str, ...
     return (f"{value} is read as a percentage, {target.text}",)
 
 
-def _known(spec: Spec, tables: Tables, tally: Tally, engine: Database) -> Known | None:
+def _known_mistakes(spec: Spec, tables: Tables, tally: Tally, engine: Database) -> Known | None:
     """What mistakes give; None where no mean of queries is taken, or one with weights."""
     if spec.measures[0].metric.count or Shape(spec, tables).weighted:
         return None
@@ -323,7 +326,7 @@ def _one_measure(spec: Spec) -> Measure:
     return spec.measures[0]
 
 
-def _asks(spec: Spec, tables: Tables) -> None:
+def _check_metric(spec: Spec, tables: Tables) -> None:
     """Refuse the metrics whose numbers are not made of values of queries of one list each."""
     measure = spec.measures[0]
     if measure.metric.pooled:
@@ -440,8 +443,8 @@ def _grades(spec: Spec, tables: Tables, engine: Database) -> list[float]:
     grades = sorted(grade for (grade,) in engine.rows(with_stages(stages, last)))
     lowest_is_1 = grades[:1] == [1.0]
     are_few = len(grades) <= MANY_GRADES
-    return [_whole(grade) for grade in grades[lowest_is_1:]] if are_few else []
+    return [_as_integer(grade) for grade in grades[lowest_is_1:]] if are_few else []
 
 
-def _whole(grade: float) -> float:
+def _as_integer(grade: float) -> float:
     return int(grade) if grade.is_integer() else grade

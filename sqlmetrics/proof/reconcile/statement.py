@@ -204,12 +204,12 @@ class Statement:
         times = "" if self._weight == "1e0" else f" * {self._weight}"
         top, bottom = (f"{column}_{part}{times}" for part in ("numerator", "denominator"))
         weight = bottom if weighs else self._weight
-        yield Column(_known(column, weight), name_column(formula, "weight"))
+        yield Column(_sum_of_known(column, weight), name_column(formula, "weight"))
         for way in ways:
             if way == MICRO:
                 counted = f"{column}_numerator"  # also where the query alone has no value
-                yield Column(_known(counted, top), name_column(formula, "numerator"))
-                yield Column(_known(counted, bottom), name_column(formula, "denominator"))
+                yield Column(_sum_of_known(counted, top), name_column(formula, "numerator"))
+                yield Column(_sum_of_known(counted, bottom), name_column(formula, "denominator"))
             else:
                 factor = f" * {bottom}" if weighs else times
                 total = f"sum({_rounded(column, way)}{factor})"
@@ -240,7 +240,7 @@ def _rounded(column: str, way: str) -> str:
     return choice.sql.format(value=column)
 
 
-def _known(column: str, value: str) -> str:
+def _sum_of_known(column: str, value: str) -> str:
     """The sum of something over the queries that have a value."""
     if value == "1e0":
         return f"count({column})"

@@ -80,9 +80,9 @@ class Space:
 
     def formula(self, point: Point) -> Measure:
         """The metric with the settings that decide the value of a query, before rounding."""
-        key = (*(point[self._places[name]] for name in self._own), self._widened(point))
+        key = (*(point[self._places[name]] for name in self._formula_options), self._widened(point))
         if key not in self._formulas:
-            formula = self._formula(dict(zip(self._own, key, strict=False)))
+            formula = self._formula(dict(zip(self._formula_options, key, strict=False)))
             self._formulas[key] = formula.having("ties", "include") if key[-1] else formula
         return self._formulas[key]
 
@@ -108,7 +108,7 @@ class Space:
         return {name: position for position, name in enumerate(self.tried)}
 
     @cached_property
-    def _own(self) -> tuple[str, ...]:
+    def _formula_options(self) -> tuple[str, ...]:
         """The options that a formula depends on."""
         metric_settings = self.measure.metric.settings
         return tuple(
