@@ -60,8 +60,12 @@ def test_the_header_has_values_that_mean_something(metric: Metric) -> None:
 
 def test_a_template_is_read_when_its_metric_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     names: list[str] = []
-    own = metric_module._read
-    monkeypatch.setattr(metric_module, "_read", lambda *one: names.append(one[0]) or own(*one))
+    read_metric = metric_module._read
+    monkeypatch.setattr(
+        metric_module,
+        "_read",
+        lambda *arguments: names.append(arguments[0]) or read_metric(*arguments),
+    )
     fresh = catalog.__wrapped__()
     assert fresh["mrr"] == fresh["mrr"] == catalog()["mrr"]
     assert list(fresh) == list(catalog())
@@ -76,11 +80,11 @@ def test_a_share_says_that_it_is_never_above_1(name: str) -> None:
 @pytest.mark.parametrize("metric", METRICS, ids=lambda metric: metric.name)
 def test_the_reference_has_the_metric(metric: Metric) -> None:
     function: Callable[..., object] = getattr(reference, metric.name)
-    given = {"grades", "labels", "items", "other", "catalogue", "rows", "lists", "groups"}
-    given |= {"in_pool", "graded", "own_ties", "other_ties", "return"}
+    inputs = {"grades", "labels", "items", "other", "catalogue", "rows", "lists", "groups"}
+    inputs |= {"in_pool", "graded", "own_ties", "other_ties", "return"}
     takes = {*metric.parameters, *metric.options} | ({"k"} if metric.cutoff != "none" else set())
     if metric.listed:  # a part may hand on what it is given
-        assert {*function.__annotations__} - given == takes
+        assert {*function.__annotations__} - inputs == takes
     assert function.__doc__
 
 
@@ -98,25 +102,25 @@ def test_the_parts_are_sums_of_their_own(metric: Metric) -> None:
 
 
 def test_the_spellings_belong_to_one_metric_each() -> None:
-    written = [alias.casefold() for metric in METRICS for alias in (metric.name, *metric.aliases)]
-    assert sorted(set(written)) == sorted(written)
-    assert len(spellings()) == len(written)
+    spelled = [alias.casefold() for metric in METRICS for alias in (metric.name, *metric.aliases)]
+    assert sorted(set(spelled)) == sorted(spelled)
+    assert len(spellings()) == len(spelled)
 
 
 # -- every option is proven ---------------------------------------------------------------
 
 
 def test_every_choice_is_spelled_in_a_case() -> None:
-    there = {spelled for case in CASES for spelled in _spelled(case)}
-    assert [one for one in OPTION_CHOICES if one not in there] == []
+    spelled_choices = {spelled for case in CASES for spelled in _spelled(case)}
+    assert [choice for choice in OPTION_CHOICES if choice not in spelled_choices] == []
 
 
 def _spelled(case: Case) -> Iterator[tuple[str, str]]:
     """The choices that a case spells out, in a metric's text or for all."""
     settings = [pair for text in case.metric_texts for pair in parse(text).settings]
     for name, value in [*settings, *case.conventions.items()]:
-        for one in value if isinstance(value, list) else [value]:
-            yield name, OPTIONS[name].choice(one).name if name in OPTIONS else ""
+        for choice in value if isinstance(value, list) else [value]:
+            yield name, OPTIONS[name].choice(choice).name if name in OPTIONS else ""
 
 
 @pytest.mark.parametrize("preset", PRESETS)
@@ -317,8 +321,8 @@ def test_reading_the_canonical_text_changes_nothing(text: str) -> None:
 
 @given(text=metric_texts(), other=metric_texts())
 def test_metrics_share_a_column_only_if_they_are_one(text: str, other: str) -> None:
-    one, two = parse(text), parse(other)
-    assert (one.column == two.column) == (one == two)
+    first, second = parse(text), parse(other)
+    assert (first.column == second.column) == (first == second)
 
 
 @pytest.mark.parametrize("spelling", sorted(spellings()))
@@ -484,9 +488,9 @@ def test_any_text_is_read_for_good_or_refused(text: str) -> None:
 
 
 def test_all_problems_of_a_metric_are_told_at_once() -> None:
-    with pytest.raises(sm.SpecError) as told:
+    with pytest.raises(sm.SpecError) as caught:
         parse("ndcg(rell=2, gain=linaer)@0")
-    assert len(told.value.problems) == 3
+    assert len(caught.value.problems) == 3
 
 
 TABLES = {"rankings": {"relation": "rankings"}, "labels": {"relation": "labels"}}
@@ -546,21 +550,21 @@ def test_ranks_have_no_scores_to_compare() -> None:
 
 @pytest.mark.parametrize(("given", "problem"), MISFITS)
 def test_what_does_not_fit_together_is_told(given: dict[str, object], problem: str) -> None:
-    own = {key: given[key] for key in ("metrics", "preset") if key in given}
-    conventions = {key: value for key, value in given.items() if key not in own}
+    fields = {key: given[key] for key in ("metrics", "preset") if key in given}
+    conventions = {key: value for key, value in given.items() if key not in fields}
     with pytest.raises(sm.SpecError, match=_escaped(problem)):
-        sm.Spec(**TABLES | {"metrics": ["mrr"]} | own, conventions=conventions)
+        sm.Spec(**TABLES | {"metrics": ["mrr"]} | fields, conventions=conventions)
 
 
 def test_all_problems_of_a_spec_are_told_at_once() -> None:
-    with pytest.raises(sm.SpecError) as told:
+    with pytest.raises(sm.SpecError) as caught:
         sm.Spec(
             **TABLES,
             metrics=("ndgc@10", "recall"),
             preset="trec",
             conventions={"gian": "exp", "ties": "id"},
         )
-    assert len(told.value.problems) == 5
+    assert len(caught.value.problems) == 5
 
 
 def test_one_metric_in_several_spellings_is_one() -> None:

@@ -80,13 +80,17 @@ def test_a_formula_is_worth_what_it_says_in_each_query_and_on_average() -> None:
     assert {query: row["quotient"] for query, row in rows.items()} == {
         "a": 1.0, "b": 0.0, "c": None, "d": None,
     }  # fmt: skip
-    told = {row["metric"]: row for row in result.to_dicts()}
-    assert (told["blend"]["value"], told["blend"]["n_queries"], told["blend"]["n_skipped"]) == (
+    by_metric = {row["metric"]: row for row in result.to_dicts()}
+    assert (
+        by_metric["blend"]["value"],
+        by_metric["blend"]["n_queries"],
+        by_metric["blend"]["n_skipped"],
+    ) == (
         0.5,
         3,
         1,
     )
-    assert (told["quotient"]["value"], told["quotient"]["n_skipped"]) == (0.5, 2)
+    assert (by_metric["quotient"]["value"], by_metric["quotient"]["n_skipped"]) == (0.5, 2)
     half = "half = num_rel_ret(average_over=labels) * 0.5"  # its own mean leaves c out
     (row,) = evaluate(RUN, QRELS, [half], average_over="relevant").to_dicts()
     assert (row["value"], row["n_queries"]) == (pytest.approx(1 / 3), 3)

@@ -39,7 +39,7 @@ LABELS = [{"query_id": "q", "item_id": "b", "grade": 1.0}]
 OF_TABLES = {"rankings": {"relation": "r"}, "labels": {"relation": "l"}, "metrics": ["mine@2"]}
 
 
-def written(folder: Path, text: str, name: str = "mine") -> Path:
+def metric_file(folder: Path, text: str, name: str = "mine") -> Path:
     folder.mkdir(exist_ok=True)
     file = folder / f"{name}.sql.jinja"
     file.write_text(text, encoding="utf-8")
@@ -160,22 +160,22 @@ def test_wrong_and_hostile_files_are_told_what_is_wrong(
 ) -> None:
     monkeypatch.setenv("SQLMETRICS_TRUSTED", str(tmp_path))
     for number, (text, message) in enumerate(HOSTILE.items()):
-        file = written(tmp_path / str(number), text)
+        file = metric_file(tmp_path / str(number), text)
         with pytest.raises(SpecError) as error:
             sm.evaluate(RANKINGS, LABELS, "mine@2", metrics_from=file.parent)
         assert message in str(error.value), text
         assert str(file) in str(error.value)
         assert len(str(error.value)) <= 1_000
-    calls = written(tmp_path / "calls", CALLS).parent
-    written(calls, RATIO.replace("num_rel_ret", "mine") + "{{ m.hits }} / 2e0\n", "half")
-    asked = {"metrics": "half@2", "metrics_from": calls}
-    assert sm.evaluate(RANKINGS, LABELS, **asked)["half@2"] == 0.5
-    spec = Spec(**OF_TABLES | asked)
+    calls = metric_file(tmp_path / "calls", CALLS).parent
+    metric_file(calls, RATIO.replace("num_rel_ret", "mine") + "{{ m.hits }} / 2e0\n", "half")
+    options = {"metrics": "half@2", "metrics_from": calls}
+    assert sm.evaluate(RANKINGS, LABELS, **options)["half@2"] == 0.5
+    spec = Spec(**OF_TABLES | options)
     with pytest.raises(SpecError, match=r"round\(\) is for DuckDB, not for ClickHouse; name"):
         sm.compile(spec, dialect="clickhouse")
     named = CALLS.replace('round = ["duckdb"]', 'roundToExp2 = ["clickhouse"]')
-    written(calls, named.replace("round(", "roundtoexp2("))
-    spec = Spec(**OF_TABLES | asked)
+    metric_file(calls, named.replace("round(", "roundtoexp2("))
+    spec = Spec(**OF_TABLES | options)
     assert "sum(case when rnk <= 2 then roundToExp2(" in sm.compile(spec, dialect="clickhouse")
     monkeypatch.setenv("SQLMETRICS_TRUSTED", str(tmp_path / "names"))
     with pytest.raises(
@@ -184,15 +184,15 @@ def test_wrong_and_hostile_files_are_told_what_is_wrong(
         MetricFiles.read(calls)
     for name in ("ndcg", "ctr", "system", "order", "Größe"):
         with pytest.raises(SpecError, match=r"choose another name|a to z"):
-            MetricFiles.read(written(tmp_path / "names", GOOD, name))
+            MetricFiles.read(metric_file(tmp_path / "names", GOOD, name))
     for paths, message in ((3, "must be a folder"), ("nothing", "there is no folder 'nothing'")):
         with pytest.raises(SpecError, match=message):
             MetricFiles.read(paths)
 
 
 def test_two_specs_of_one_process_have_files_of_their_own(tmp_path: Path) -> None:
-    written(tmp_path / "a", GOOD)
-    written(tmp_path / "b", GOOD.replace("grade / rnk", "10.5 * grade"))
+    metric_file(tmp_path / "a", GOOD)
+    metric_file(tmp_path / "b", GOOD.replace("grade / rnk", "10.5 * grade"))
     specs = [Spec(**OF_TABLES, metrics_from=tmp_path / folder) for folder in "aba"]
     values = [
         sm.evaluate(RANKINGS, LABELS, "mine_2", metrics_from=tmp_path / folder)["mine@2"]
@@ -201,7 +201,7 @@ def test_two_specs_of_one_process_have_files_of_their_own(tmp_path: Path) -> Non
     assert values == [0.5, 10.5, 0.5]
     hashes = [spec.definition_hash(spec.measures[0]) for spec in specs]
     assert hashes[0] == hashes[2] != hashes[1]
-    titled = written(tmp_path / "c", GOOD.replace("over =", 'title = "Mine"\nover ='))
+    titled = metric_file(tmp_path / "c", GOOD.replace("over =", 'title = "Mine"\nover ='))
     renamed = Spec(**OF_TABLES, metrics_from=str(titled))
     assert renamed.definition_hash(renamed.measures[0]) == hashes[0]
     with pytest.raises(SpecError, match="are different metrics of one name"):
@@ -250,13 +250,13 @@ def test_null_is_what_the_file_says_of_it(tmp_path: Path) -> None:
     labels = [{"query_id": "q", "item_id": "b", "grade": 0}]
     for undefined, value in (("never", 0.0), ("zero", 0.0), ("skip", None), ("no_relevant", None)):
         folder = tmp_path / undefined
-        written(folder, PER_LABEL.replace("never", undefined))
+        metric_file(folder, PER_LABEL.replace("never", undefined))
         result = sm.evaluate(RANKINGS[:1], labels, "mine@2", metrics_from=folder)
         assert result.to_dicts()[0]["value"] == value, undefined
 
 
 def test_rounding_is_of_the_whole_value(tmp_path: Path) -> None:
-    written(
+    metric_file(
         tmp_path,
         sql("sum(grade / rnk)-1e-3").replace('"ranked"', '"ranked"\noptions = ["rounding"]'),
     )
@@ -264,7 +264,7 @@ def test_rounding_is_of_the_whole_value(tmp_path: Path) -> None:
         "{% macro numerator(m) %}\n{{ m.hits }} + 2\n{% endmacro %}\n"
         "{% macro denominator(m) %}\n{{ m.hits }} + 5\n{% endmacro %}\n"
     )
-    written(tmp_path, RATIO + ratio, "share")
+    metric_file(tmp_path, RATIO + ratio, "share")
     metrics = ["mine", "share", "tied_rbo(rbo_bound=residual)"]
     rankings = [{**row, "system": "new"} for row in RANKINGS]
     labels = [{"query_id": "q", "item_id": "b", "grade": 1.0}]
@@ -291,9 +291,9 @@ def test_rounding_is_of_the_whole_value(tmp_path: Path) -> None:
 
 @by_turns(1)
 def test_files_read_columns_of_the_labels_and_of_their_parts(tmp_path: Path) -> None:
-    written(tmp_path, SOLD, "sold")
+    metric_file(tmp_path, SOLD, "sold")
     half = RATIO.replace("num_rel_ret", "sold") + "{{ m.hits }} / 2e0\n"
-    written(tmp_path, half.replace("value = 3.0", "value = 0.0"), "half_sold")
+    metric_file(tmp_path, half.replace("value = 3.0", "value = 0.0"), "half_sold")
     labels = [{**row, "revenue": 4.0} for row in LABELS]
     items = [{"item_id": item, "price": price} for item, price in (("a", 1.0), ("b", 2.0))]
     result = sm.evaluate(
@@ -306,9 +306,9 @@ def test_files_read_columns_of_the_labels_and_of_their_parts(tmp_path: Path) -> 
         "0 values differ" in sqlmetrics("metric", "test", "sold.sql.jinja", folder=tmp_path).stderr
     )
     lacking = SOLD.replace("items = {a = {price = 40.0}, b = {price = 10.0}}\n", "")
-    written(tmp_path / "lacking", lacking, "sold")
-    told = sqlmetrics("metric", "test", "--folder", "lacking", folder=tmp_path, expect=1).stdout
-    assert "items of an example name all of its list, like items = {a = {price" in told
+    metric_file(tmp_path / "lacking", lacking, "sold")
+    output = sqlmetrics("metric", "test", "--folder", "lacking", folder=tmp_path, expect=1).stdout
+    assert "items of an example name all of its list, like items = {a = {price" in output
 
 
 OF_QUERIES = GOOD.replace(
@@ -321,41 +321,43 @@ OF_QUERIES = OF_QUERIES.replace(
 
 @by_turns(3)
 def test_files_read_columns_of_the_queries_and_the_day(tmp_path: Path) -> None:
-    written(tmp_path, OF_QUERIES)
+    metric_file(tmp_path, OF_QUERIES)
     assert (
         "0 values differ" in sqlmetrics("metric", "test", "mine.sql.jinja", folder=tmp_path).stderr
     )
     explained = str(sm.explain("mine@2", metrics_from=tmp_path))
     assert "market:de metric_date:1970-01-02" in explained
     dated = [{**row, "day": "1970-01-04"} for row in RANKINGS]
-    asked = {"metrics": "mine@2", "metrics_from": tmp_path}
+    options = {"metrics": "mine@2", "metrics_from": tmp_path}
     for market, value in (("de", 3.0), ("fr", 0.0), (None, 0.0)):
         queries = [{"query_id": "q", "market": market}, {"query_id": "r", "market": "de"}]
-        result = sm.evaluate(dated, LABELS, **asked, queries=queries, date="day")
+        result = sm.evaluate(dated, LABELS, **options, queries=queries, date="day")
         assert result["mine@2"] == value
-        assert sm.evaluate(dated, LABELS, **asked, queries=queries[1:], date="day")["mine@2"] == 0.0
+        assert (
+            sm.evaluate(dated, LABELS, **options, queries=queries[1:], date="day")["mine@2"] == 0.0
+        )
     two = [{**row, "system": system} for row in dated for system in ("old", "new")]
     columns = {"date": "day", "queries": queries, "system": "system"}
-    compared = sm.compare(two, LABELS, **asked, **columns, systems=["old", "new"])
+    compared = sm.compare(two, LABELS, **options, **columns, systems=["old", "new"])
     assert compared.to_dicts()[0]["baseline_value"] == 0.0
     trace = {"query_id": "q", "retrieved_context_ids": ["a", "b"], "reference_context_ids": ["b"]}
     traces = [{**trace, "market": "de", "day": "1970-01-04"}]
-    assert sm.evaluate(traces, **asked, date="day")["mine@2"] == 3.0
+    assert sm.evaluate(traces, **options, date="day")["mine@2"] == 3.0
     (tmp_path / "traces.json").write_text(json.dumps(traces))
     text = "rankings: {file: traces.json, columns: {date: day}}\nlabels: {file: traces.json}\n"
     (tmp_path / "spec.yml").write_text(f"{text}metrics: [mine@2]\nmetrics_from: .\n")
     assert "3.0000" in sqlmetrics("show", "spec.yml", folder=tmp_path).stdout
     market = [{"query_id": "q", "markt": "de"}]
-    for told, message in (
+    for arguments, message in (
         ({"date": "day"}, "mine@2 needs the queries table, one row per query with its market"),
         ({"date": "day", "queries": market}, "queries: unknown column 'market'; did you mean"),
         ({"queries": queries}, "mine@2 needs the day of each query; name the rankings' column"),
     ):
         with pytest.raises(sm.SqlmetricsError, match=message):
-            sm.evaluate(dated, LABELS, **asked, **told)
+            sm.evaluate(dated, LABELS, **options, **arguments)
     with pytest.raises(SpecError, match="needs a column of the queries and the day"):
         sm.reconcile(dated, LABELS, "mine@2", 0.5, queries=queries, metrics_from=tmp_path)
-    written(
+    metric_file(
         tmp_path / "labels",
         OF_QUERIES.replace("ranked", "labels").split("sum(")[0] + "sum(metric_date)\n",
     )
@@ -365,7 +367,7 @@ def test_files_read_columns_of_the_queries_and_the_day(tmp_path: Path) -> None:
         sm.evaluate(
             dated, LABELS, "mine", metrics_from=tmp_path / "labels", date="day", queries=queries
         )
-    written(
+    metric_file(
         tmp_path / "number", OF_QUERIES.replace('"number"', '"text"').replace(" * metric_date", "")
     )
     specs = [Spec(**OF_TABLES, metrics_from=folder) for folder in (tmp_path / "number", tmp_path)]
@@ -375,8 +377,8 @@ def test_files_read_columns_of_the_queries_and_the_day(tmp_path: Path) -> None:
 
 @by_turns(1)
 def test_streams_take_files(tmp_path: Path) -> None:
-    written(tmp_path / "a", GOOD)
-    written(tmp_path / "b", GOOD.replace("grade / rnk", "grade"))
+    metric_file(tmp_path / "a", GOOD)
+    metric_file(tmp_path / "b", GOOD.replace("grade / rnk", "grade"))
     streams = [
         sm.StreamingMetric("mine@2", metrics_from=tmp_path / folder, ties="best") for folder in "ab"
     ]
@@ -395,15 +397,19 @@ def test_streams_take_files(tmp_path: Path) -> None:
 
 @by_turns(2)
 def test_logs_and_reconcile_take_files(tmp_path: Path) -> None:
-    written(tmp_path, GOOD)
+    metric_file(tmp_path, GOOD)
     reconciled = sm.reconcile(RANKINGS, LABELS, "mine@2", 0.5, metrics_from=tmp_path)
     assert "house" in str(reconciled)
-    shown = ["request_id,item_id,position,clicked,time", "1,a,1,0,2026-01-01", "1,b,2,1,2026-01-01"]
-    (tmp_path / "log.csv").write_text("\n".join(shown))
+    impressions = [
+        "request_id,item_id,position,clicked,time",
+        "1,a,1,0,2026-01-01",
+        "1,b,2,1,2026-01-01",
+    ]
+    (tmp_path / "log.csv").write_text("\n".join(impressions))
     line = ("log.csv", "-m", "mine@2", "--metrics-from", ".")
-    told = sqlmetrics("clicks", *line, folder=tmp_path).stdout
-    assert "mine@2" in told
-    assert "0.5000" in told
+    output = sqlmetrics("clicks", *line, folder=tmp_path).stdout
+    assert "mine@2" in output
+    assert "0.5000" in output
     assert "mine@2" in sqlmetrics("report", *line, "--out", "-", folder=tmp_path).stdout
     result = sm.evaluate_clicks(str(tmp_path / "log.csv"), metrics="mine@2", metrics_from=tmp_path)
     assert result.offline["mine@2"] == 0.5
@@ -412,7 +418,7 @@ def test_logs_and_reconcile_take_files(tmp_path: Path) -> None:
 def test_a_package_brings_metrics_along(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """By an entry point, and without its code being run."""
     package, info = tmp_path / "shop_metrics", tmp_path / "shop_metrics-1.dist-info"
-    written(package, GOOD)
+    metric_file(package, GOOD)
     (package / "__init__.py").write_text("raise RuntimeError", encoding="utf-8")
     info.mkdir()
     (info / "METADATA").write_text("Name: shop-metrics\nVersion: 1\n", encoding="utf-8")
@@ -433,28 +439,30 @@ def test_a_package_brings_metrics_along(tmp_path: Path, monkeypatch: pytest.Monk
 
 @by_turns(6)
 def test_files_go_through_every_command(tmp_path: Path) -> None:
-    def told(line: str, expect: int = 0) -> str:
-        done = sqlmetrics(*line.split(), folder=tmp_path, expect=expect)
-        return done.stdout + done.stderr
+    def output_of(line: str, expect: int = 0) -> str:
+        completed = sqlmetrics(*line.split(), folder=tmp_path, expect=expect)
+        return completed.stdout + completed.stderr
 
-    told("metric new seen")
-    assert "already exists; --overwrite replaces it" in told("metric new seen", 2)
-    assert "'ndcg' already has a meaning here" in told("metric new ndcg", 2)
-    assert "name one metric" in told("metric new", 2)
-    assert "0 values differ from what was worked out" in told("metric test")
-    assert "unknown metric file 'sen'; did you mean" in told("metric test metrics/sen.sql.jinja", 2)
-    written(tmp_path / "wrong", GOOD.replace("value = 3.0", "value = 2.5"))
-    assert "1 value differs from" in told("metric test --folder wrong", 1)
+    output_of("metric new seen")
+    assert "already exists; --overwrite replaces it" in output_of("metric new seen", 2)
+    assert "'ndcg' already has a meaning here" in output_of("metric new ndcg", 2)
+    assert "name one metric" in output_of("metric new", 2)
+    assert "0 values differ from what was worked out" in output_of("metric test")
+    assert "unknown metric file 'sen'; did you mean" in output_of(
+        "metric test metrics/sen.sql.jinja", 2
+    )
+    metric_file(tmp_path / "wrong", GOOD.replace("value = 3.0", "value = 2.5"))
+    assert "1 value differs from" in output_of("metric test --folder wrong", 1)
     python = tmp_path / "metrics" / "seen.py"
     python.write_text("1 / 0", encoding="utf-8")
-    told("metric test")  # code is run by consent alone
-    assert "ZeroDivisionError" in told("metric test --python", 2)
+    output_of("metric test")  # code is run by consent alone
+    assert "ZeroDivisionError" in output_of("metric test --python", 2)
     function = (
         "def seen(items, labels, *, k):\n    return sum((r['grade'] or 0) / r['rank'] for r in {})"
     )
     for rows, expect in (("items[:k]", 0), ("items", 1)):
         python.write_text(function.format(rows), encoding="utf-8")
-        tested = told("metric test metrics/seen.sql.jinja --python", expect)
+        tested = output_of("metric test metrics/seen.sql.jinja --python", expect)
         assert "of 100" in tested
         assert ("e+00 differs" in tested or "e-01 differs" in tested) == bool(expect)
     days = ("2026-01-01", "2026-01-02")
@@ -472,27 +480,27 @@ output: {relation: facts, per_query: queries}
 checks: [{metric: seen@2, min: 0.4}]
 """
     (tmp_path / "spec.yml").write_text(spec, encoding="utf-8")
-    assert "3 metrics" in told("validate spec.yml")
-    assert "no number differs" in told("verify spec.yml")
-    assert "0.7500" in told("show spec.yml")
-    assert "seen_at_2" in told("compile spec.yml")
-    assert "1 of 1 checks hold" in told("build spec.yml --db facts.duckdb --end 2026-01-02")
-    assert "Examples in its file" in told("explain seen@2 --metrics-from metrics")
+    assert "3 metrics" in output_of("validate spec.yml")
+    assert "no number differs" in output_of("verify spec.yml")
+    assert "0.7500" in output_of("show spec.yml")
+    assert "seen_at_2" in output_of("compile spec.yml")
+    assert "1 of 1 checks hold" in output_of("build spec.yml --db facts.duckdb --end 2026-01-02")
+    assert "Examples in its file" in output_of("explain seen@2 --metrics-from metrics")
     file = tmp_path / "metrics" / "seen.sql.jinja"
     file.write_text(file.read_text(encoding="utf-8").replace("grade / rnk", "2 * grade / rnk"))
     (tmp_path / "other.yml").write_text(spec.replace("name: shop", "name: other"))
-    both = told("run other.yml --db facts.duckdb --end 2026-01-02")
-    assert "same name and another file: north_star of shop, seen@2 of shop; read it spec" in both
-    assert "2 of 3 metrics differ" in told("verify spec.yml", 1)
-    changed = told("run spec.yml --db facts.duckdb --start 2026-01-02", 2)
+    output = output_of("run other.yml --db facts.duckdb --end 2026-01-02")
+    assert "same name and another file: north_star of shop, seen@2 of shop; read it spec" in output
+    assert "2 of 3 metrics differ" in output_of("verify spec.yml", 1)
+    changed = output_of("run spec.yml --db facts.duckdb --start 2026-01-02", 2)
     assert "seen@2" in changed
     assert "file" in changed
     file.unlink()
     kept = spec.replace("metrics_from: metrics\n", "").replace("seen@2, ", "")
     kept = kept.replace(", north_star = seen@2 / 2 + mrr", "").partition("checks")[0]
     (tmp_path / "spec.yml").write_text(kept, encoding="utf-8")
-    told("run spec.yml --db facts.duckdb --start 2026-01-02")
-    assert "0.5000" in told("show spec.yml --db facts.duckdb")
+    output_of("run spec.yml --db facts.duckdb --start 2026-01-02")
+    assert "0.5000" in output_of("show spec.yml --db facts.duckdb")
     with duckdb.connect(str(tmp_path / "facts.duckdb")) as connection:
         old = (
             "select seen_at_2, north_star from facts_wide where spec = 'shop' order by metric_date"

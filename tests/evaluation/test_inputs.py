@@ -618,19 +618,26 @@ def test_tables_may_have_any_name(names: Sequence[str], connection: Connection) 
         assert connection.execute(f"from {name}").fetchall() == _tuples(rows)
 
 
-OWN = ("rankings", "labels", "ranked", "per_query", "sqlmetrics_per_query", "sqlmetrics_rankings")
+RESERVED_NAMES = (
+    "rankings",
+    "labels",
+    "ranked",
+    "per_query",
+    "sqlmetrics_per_query",
+    "sqlmetrics_rankings",
+)
 
 
 @pytest.mark.parametrize(
     ("first", "kind"),
     [
         (first, kind)
-        for first, name in enumerate(OWN)
+        for first, name in enumerate(RESERVED_NAMES)
         for kind in kept(f"own {name}", ("table", "temp table", "view"), 0.4)
     ],
 )
 def test_tables_named_like_our_own(first: int, kind: str, connection: Connection) -> None:
-    names = OWN[first], OWN[first - 1]
+    names = RESERVED_NAMES[first], RESERVED_NAMES[first - 1]
     for name, rows in zip(names, SIMPLE, strict=True):
         put(connection, kind, name, rows)
     before = objects(connection)

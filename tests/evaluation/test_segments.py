@@ -29,7 +29,7 @@ QUERIES = pa.Table.from_pylist(
 )
 """Texts of 2, 1, 3, 0, unknown, 5 and 4 words; traffic with long tails."""
 OTHERS = ["sqlite", "postgres", "chdb", "spark"]
-ASKED = {
+SEGMENTS = {
     "new_users": "signup_days <= 3 or signup_days > 9",
     "reach": "traffic",
     "relevant_labels": "relevant_labels",
@@ -54,7 +54,7 @@ def world() -> tuple[pa.Table, pa.Table]:
 
 def evaluated(**changes: Any) -> list[dict[str, Any]]:
     rankings, labels = world()
-    options = {"queries": QUERIES, "weight": "traffic", "segments": ASKED, **changes}
+    options = {"queries": QUERIES, "weight": "traffic", "segments": SEGMENTS, **changes}
     result = sm.evaluate(rankings, labels, "ndcg@3", system="system", date="ds", **options)
     return result.to_dicts()
 
@@ -108,8 +108,8 @@ def test_a_spec_has_them_and_the_reference_agrees() -> None:
         queries={"data": QUERIES, "columns": {"weight": "traffic", "text": "text"}},
         metrics=["ndcg@3", "recall(rel=2)@2"],
         conventions={"average_over": "either"},
-        by=[*ASKED],
-        segments=ASKED,
+        by=[*SEGMENTS],
+        segments=SEGMENTS,
     )
     assert max(agreement.largest for agreement in sm.verify(spec)) < 1e-12
     traffic = dict(zip(*QUERIES.select(["query_id", "traffic"]).to_pydict().values(), strict=True))

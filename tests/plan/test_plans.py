@@ -58,14 +58,14 @@ def test_buckets_of_queries_give_the_same(
     assume(world.rankings)
     assume(world.options.get("duplicate_rankings") not in ("first", "count"))
     world = _listable(world)
-    whole = world.having(plan=LISTS).evaluated(database)
+    unbucketed = world.having(plan=LISTS).evaluated(database)
     with (
         patch.object(api, "statistics_of", lambda *_: TableStatistics(longest)),
         patch.object(statistics, "ceil", lambda _: number),
     ):
         result = world.having(plan=LISTS).evaluated(database)
     assert result.executed_sql.count("insert into ") == number - 1
-    assert differences(by_sql(result), by_sql(whole)) == []
+    assert differences(by_sql(result), by_sql(unbucketed)) == []
 
 
 OF_WINDOWS = ("unjudged", "identical_ids", "min_score")
@@ -74,11 +74,13 @@ OF_WINDOWS = ("unjudged", "identical_ids", "min_score")
 
 def _listable(world: World) -> World:
     """The world without the options and metrics for which sorted lists are not enough."""
-    given = {name: value for name, value in world.options.items() if name not in OF_WINDOWS}
-    options = {name: value for name, value in given.items() if name in OPTIONS}
-    asked = [*world.metrics, "ndcg@3", "ap", "mrr@2"]
-    listable = [text for text in asked if _is_listable(text, options)]
-    return replace(world, options=given, metrics=listable)
+    listable_options = {
+        name: value for name, value in world.options.items() if name not in OF_WINDOWS
+    }
+    options = {name: value for name, value in listable_options.items() if name in OPTIONS}
+    metrics = [*world.metrics, "ndcg@3", "ap", "mrr@2"]
+    listable = [text for text in metrics if _is_listable(text, options)]
+    return replace(world, options=listable_options, metrics=listable)
 
 
 def _is_listable(text: str, options: Mapping[str, Any]) -> bool:
@@ -135,19 +137,19 @@ def test_rows_of_metrics_that_are_read_once_are_the_same(
     lists = {"query_id": ["p", "q", "r"], "item_id": ["a", "b", "c"], "score": [3, 2, 1]}
     labels = {"query_id": ["p", "q", "s"], "item_id": ["a", "c", "d"], "grade": [2, 1, 1]}
     over = ("labels", "rankings", "common", "either")
-    metrics = [f"num_ret(average_over={one})" for one in over]
-    usual, own = (
+    metrics = [f"num_ret(average_over={rule})" for rule in over]
+    usual, inlined = (
         _with_variant(name, lists, labels, metrics, connection=database) for name in ("", "inlined")
     )
     assert "cross join (" not in usual.executed_sql
-    assert "cross join (" in own.executed_sql
-    assert own.to_dicts() == usual.to_dicts()
-    assert [row["n_queries"] for row in own.to_dicts()] == [3, 3, 2, 4]
+    assert "cross join (" in inlined.executed_sql
+    assert inlined.to_dicts() == usual.to_dicts()
+    assert [row["n_queries"] for row in inlined.to_dicts()] == [3, 3, 2, 4]
 
 
-def _with_variant(name: str, *given: Any, **more: Any) -> sm.Result:
+def _with_variant(name: str, *arguments: Any, **options: Any) -> sm.Result:
     with patch("sqlmetrics.plan.plan.variant", lambda stage, *_: variant(stage, name)):
-        return sm.evaluate(*given, **more)
+        return sm.evaluate(*arguments, **options)
 
 
 @pytest.mark.parametrize("kind", ["varchar", "bigint"])
@@ -161,13 +163,13 @@ def test_files_are_cut_into_ranges_of_queries(tmp_path: Path, kind: str) -> None
         connection.execute(
             f"copy (select {query}, i % 3 as grade {rows} where i % 2 = 0) to '{labels}'"
         )
-    asked = ("ndcg@3", "ap", "recall@5")
-    whole = sm.evaluate(rankings, labels, asked)
+    metrics = ("ndcg@3", "ap", "recall@5")
+    uncut = sm.evaluate(rankings, labels, metrics)
     with patch.object(statistics, "ceil", lambda _: 4):
-        cut = sm.evaluate(rankings, labels, asked)
+        cut = sm.evaluate(rankings, labels, metrics)
     assert cut.executed_sql.count("insert into ") == 4  # one for queries without an id
     assert "query_id >= " in cut.executed_sql
-    assert differences(by_sql(cut), by_sql(whole)) == []
+    assert differences(by_sql(cut), by_sql(uncut)) == []
 
 
 @pytest.mark.parametrize("labels", [1, 5])
@@ -229,8 +231,8 @@ MISTAKES = {
 
 
 BUCKETS = [
-    pytest.param(mistake, number, marks=[pytest.mark.long] * (number != (3, 1)[place % 2]))
-    for place, mistake in enumerate(MISTAKES)
+    pytest.param(mistake, number, marks=[pytest.mark.long] * (number != (3, 1)[index % 2]))
+    for index, mistake in enumerate(MISTAKES)
     for number in (3, 1)
 ]
 """In every run one of the two numbers of buckets, in long ones both."""
@@ -251,13 +253,13 @@ def test_mistakes_that_are_found_on_the_way_are_told_alike(
         order = "order by hash(item_id, query_id)" if number == 3 else ""  # scattered
         connection.execute(f"copy (select * from ({rows}) {order}) to '{rankings}'")
     for by, plans in (("score", (LISTS, COUNTS)), ("rank", (None,))):
-        given: dict[str, Any] = {"connection": database}
+        options: dict[str, Any] = {"connection": database}
         if by == "rank":
-            given["rank"] = "place"
-        window = _told(rankings, labels, number, plan=WINDOW, **given)
+            options["rank"] = "place"
+        window = _input_message(rankings, labels, number, plan=WINDOW, **options)
         assert bool(window) == (by in seen_by)
         for plan in plans:
-            assert _told(rankings, labels, number, plan=plan, **given) == window
+            assert _input_message(rankings, labels, number, plan=plan, **options) == window
 
 
 def test_where_the_window_is_taken_after_all_nothing_is_missed(tmp_path: Path) -> None:
@@ -266,16 +268,16 @@ def test_where_the_window_is_taken_after_all_nothing_is_missed(tmp_path: Path) -
     rows = "select 'q' || i // 10 as query_id, i % 9 as item_id, 1 as score from range(600) as n(i)"
     with duckdb.connect() as connection:
         connection.execute(f"copy ({rows}) to '{rankings}'")
-    told = _told(rankings, labels, 1)
-    assert "items that appear more than once for the same query: 60" in told
-    assert told == _told(rankings, labels, 1, plan=WINDOW)
+    message = _input_message(rankings, labels, 1)
+    assert "items that appear more than once for the same query: 60" in message
+    assert message == _input_message(rankings, labels, 1, plan=WINDOW)
 
 
-def _told(rankings: Path, labels: Path, number: int, **given: Any) -> str:
+def _input_message(rankings: Path, labels: Path, number: int, **options: Any) -> str:
     """What is told of the input, in so many buckets."""
     try:
         with patch.object(statistics, "ceil", lambda _: number):
-            sm.evaluate(rankings, labels, ("ndcg@3", "ap"), **given)
+            sm.evaluate(rankings, labels, ("ndcg@3", "ap"), **options)
     except sm.InputError as error:
         return str(error)
     return ""
@@ -298,64 +300,64 @@ def test_what_is_suspected_may_be_right(tmp_path: Path) -> None:
         patch.object(checks, "check_inputs", wraps=checks.check_inputs) as looks,
     ):
         result = sm.evaluate(*files, "ap")
-    assert [one.kwargs for one in looks.call_args_list] == [{"presumed": ("rankings",)}, {}]
+    assert [call.kwargs for call in looks.call_args_list] == [{"presumed": ("rankings",)}, {}]
     assert result["ap"] == pytest.approx(sm.evaluate(*files, "ap", plan=WINDOW)["ap"], abs=1e-12)
 
 
 def test_a_run_that_was_stopped_goes_on(tmp_path: Path) -> None:
     rankings, labels = some_files(tmp_path)
-    done, told = tmp_path / "done", []
+    checkpoint, reported = tmp_path / "done", []
 
     def stop(*progress: int) -> None:
-        told.append(progress)
+        reported.append(progress)
         raise KeyboardInterrupt
 
     with patch.object(statistics, "ceil", lambda _: 3):
         with pytest.raises(KeyboardInterrupt):
-            sm.evaluate(rankings, labels, "ap", checkpoint=done, progress=stop)
-        assert [progress[:2] for progress in told] == [(1, 4)]
-        (kept,) = done.iterdir()
+            sm.evaluate(rankings, labels, "ap", checkpoint=checkpoint, progress=stop)
+        assert [progress[:2] for progress in reported] == [(1, 4)]
+        (kept,) = checkpoint.iterdir()
         first = kept.stat().st_mtime_ns
         last: list[int] = []
         result = sm.evaluate(
             rankings,
             labels,
             "ap",
-            checkpoint=done,
+            checkpoint=checkpoint,
             progress=lambda *_: last.append(kept.exists() and kept.stat().st_mtime_ns),
         )
     assert set(last) == {first}, "the bucket that was done is not done again"
-    assert not done.exists()
+    assert not checkpoint.exists()
     assert result["ap"] == pytest.approx(sm.evaluate(rankings, labels, "ap")["ap"], abs=1e-15)
 
 
 @by_turns(0.5)
 def test_a_checkpoint_is_of_the_same_files(tmp_path: Path) -> None:
     rankings, labels = some_files(tmp_path)
-    done = tmp_path / "done"
+    checkpoint = tmp_path / "done"
 
     def stop(*_: int) -> None:
         raise KeyboardInterrupt
 
     with patch.object(statistics, "ceil", lambda _: 3):
         with pytest.raises(KeyboardInterrupt):
-            sm.evaluate(rankings, labels, "mrr", checkpoint=done, progress=stop)
+            sm.evaluate(rankings, labels, "mrr", checkpoint=checkpoint, progress=stop)
         with duckdb.connect() as connection:
             rows = f"select * replace (-score as score) from '{rankings}'"
             connection.execute(f"copy ({rows}) to '{rankings}.new' (format parquet)")
         Path(f"{rankings}.new").replace(rankings)
-        again = sm.evaluate(rankings, labels, "mrr", checkpoint=done)
-    whole = sm.evaluate(rankings, labels, "mrr")["mrr"]
-    assert again["mrr"] == pytest.approx(whole, abs=1e-15)
+        again = sm.evaluate(rankings, labels, "mrr", checkpoint=checkpoint)
+    expected = sm.evaluate(rankings, labels, "mrr")["mrr"]
+    assert again["mrr"] == pytest.approx(expected, abs=1e-15)
 
 
 def test_a_checkpoint_needs_files(tmp_path: Path) -> None:
     rankings, labels = some_files(tmp_path)
     with duckdb.connect() as connection:
         connection.execute(f"create table labels as from '{labels}'")
-        given = {"checkpoint": tmp_path, "connection": connection}
+        options = {"checkpoint": tmp_path, "connection": connection}
         with pytest.raises(sm.SpecError, match="the labels are not a single file"):
-            sm.evaluate(rankings, "labels", "ap", **given)
+            sm.evaluate(rankings, "labels", "ap", **options)
 
 
 @pytest.mark.parametrize(
@@ -381,8 +383,8 @@ def test_settings_are_put_back(tmp_path: Path) -> None:
         connection.execute("set disabled_optimizers = 'top_n'")
         before = connection.execute(select).fetchall()
         profile = tmp_path / "profile.json"
-        given = {"memory": "900MB", "profile": profile, "connection": connection}
-        sm.evaluate(*some_files(tmp_path), "ap", **given)
+        options = {"memory": "900MB", "profile": profile, "connection": connection}
+        sm.evaluate(*some_files(tmp_path), "ap", **options)
         assert connection.execute(select).fetchall() == before
     assert "operator" in profile.read_text()
 
@@ -422,13 +424,13 @@ def test_tables_are_described_twice_at_most_and_each_bucket_planned_once(tmp_pat
         described[source] += 1
         return describe(self, source)
 
-    def made(self: PerQuery) -> Iterator[Stage]:
+    def planned_stages(self: PerQuery) -> Iterator[Stage]:
         planned[f"{self.shape.bucket} {self.strategy}"] += 1
         return stages(self)
 
     with (
         patch.object(Database, "describe", counted),
-        patch.object(PerQuery, "stages", made),
+        patch.object(PerQuery, "stages", planned_stages),
         patch.object(statistics, "ceil", lambda _: 3),
     ):
         sm.evaluate(rankings, labels, ["ndcg@3", "ap"], by="query_id")

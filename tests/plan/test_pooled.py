@@ -93,8 +93,8 @@ def test_a_job_writes_the_number_and_no_column(tmp_path: Path) -> None:
     with open_database(str(tmp_path / "shop.duckdb"), writing=True) as connection:
         with connect(connection) as engine:
             write(spec, engine)
-        found = connection.sql("select metric, value, numerator from facts").fetchall()
-        assert ("auc", 0.75, None) in found
+        facts = connection.sql("select metric, value, numerator from facts").fetchall()
+        assert ("auc", 0.75, None) in facts
         columns = connection.sql("describe per_query").fetchall()
         assert [name for name, *_ in columns][-2:] == ["query_id", "mrr"]
 
@@ -119,9 +119,9 @@ def test_the_catalogue_is_read_only_if_it_is_needed() -> None:
 
 
 def test_items_that_the_catalogue_lacks_are_refused_with_examples() -> None:
-    with pytest.raises(sm.InputError) as told:
+    with pytest.raises(sm.InputError) as caught:
         evaluate(RUN, TRUTH, ["coverage@1"], items=ITEMS.slice(2))
-    (problem,) = told.value.problems
+    (problem,) = caught.value.problems
     assert "ranked items that are not in the items table: 2" in problem
     assert "\n  a\n  b\n" in problem
 
@@ -178,7 +178,9 @@ def test_gini_is_that_of_recbole() -> None:
     theirs = total / (len(matrix) * len(matrix[0])) / n_items
 
     rows = [
-        (f"q{i}", item, -place) for i, row in enumerate(matrix) for place, item in enumerate(row)
+        (f"q{i}", item, -position)
+        for i, row in enumerate(matrix)
+        for position, item in enumerate(row)
     ]
     queries, items, scores = (list(column) for column in zip(*rows, strict=True))
     run = pa.table({"query_id": queries, "item_id": items, "score": scores})

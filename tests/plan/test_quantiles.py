@@ -31,20 +31,21 @@ def _tables(seed: int = 1, queries: int = 57) -> tuple[pa.Table, pa.Table]:
 
 def test_numpy_and_the_database_have_the_same_quantiles() -> None:
     averages = (*SHARES, "geometric")
-    asked = [f"{m}(average={a})" for m in ("ndcg", "first_rank") for a in averages]
-    result = sm.evaluate(*_tables(), asked, system="system", date="date", by="country")
+    metrics = [f"{m}(average={a})" for m in ("ndcg", "first_rank") for a in averages]
+    result = sm.evaluate(*_tables(), metrics, system="system", date="date", by="country")
     country = {query: COUNTRIES[query % 3] for query in range(57)}
     lists = result.per_query().to_pylist()
     rows = result.to_dicts()
-    assert len(rows) == 2 * 2 * (1 + 3) * len(asked)
+    assert len(rows) == 2 * 2 * (1 + 3) * len(metrics)
     for row in rows:
         measure = parse(row["metric"])
         values = [
-            one[measure.column]
-            for one in lists
-            if (one["metric_date"], one["system"]) == (row["metric_date"], row["system"])
-            and row["segment_value"] in ("all", country[int(one["query_id"])])
-            and one[measure.column] is not None
+            query_row[measure.column]
+            for query_row in lists
+            if (query_row["metric_date"], query_row["system"])
+            == (row["metric_date"], row["system"])
+            and row["segment_value"] in ("all", country[int(query_row["query_id"])])
+            and query_row[measure.column] is not None
         ]
         if (average := str(measure.setting("average"))) == "geometric":
             wanted = np.exp(np.log(np.maximum(values, 1e-5)).mean())
@@ -57,12 +58,12 @@ def test_numpy_and_the_database_have_the_same_quantiles() -> None:
 
 def test_an_average_of_all_metrics_stands_in_the_name_of_those_that_have_it() -> None:
     rankings, labels = _tables(queries=5)
-    given = {"system": "system", "date": "date", "confidence": 0.9}
-    result = sm.evaluate(rankings, labels, ["mrr", "num_q"], average=["macro", "p10"], **given)
-    assert [str(one) for one in result.measures] == ["mrr", "mrr(average=p10)", "num_q"]
+    options = {"system": "system", "date": "date", "confidence": 0.9}
+    result = sm.evaluate(rankings, labels, ["mrr", "num_q"], average=["macro", "p10"], **options)
+    assert [str(measure) for measure in result.measures] == ["mrr", "mrr(average=p10)", "num_q"]
     assert [row["ci_low"] is None for row in result.to_dicts()][:4] == [False, False, True, True]
     alone = sm.evaluate(rankings, labels, "mrr", average="median", system="system", date="date")
-    assert [str(one) for one in alone.measures] == ["mrr(average=median)"]
+    assert [str(measure) for measure in alone.measures] == ["mrr(average=median)"]
     assert metric_row(alone.measures[0]).roll_up == "none"
 
 
@@ -86,17 +87,21 @@ def test_what_a_quantile_cannot_be_is_refused_with_the_reason() -> None:
         sm.evaluate(rankings, labels, "ils(average=geometric)@3", items=items)
     with pytest.raises(sm.SpecError, match="only a mean can weigh queries"):
         sm.evaluate(rankings, labels, "gauc(average=p10, gauc_weight=positives)", system="system")
-    for given in ({"metrics": "mrr(average=p10)"}, {"metrics": "mrr", "average": "p10"}):
+    for arguments in ({"metrics": "mrr(average=p10)"}, {"metrics": "mrr", "average": "p10"}):
         with pytest.raises(
             sm.SpecError, match=r"is a quantile \(p10\) of the values of queries; S"
         ):
-            sm.StreamingMetric(**given)
+            sm.StreamingMetric(**arguments)
     with pytest.raises(sm.SpecError, match="is the geometric mean of the values of queries; S"):
         sm.StreamingMetric("gm_map")
     with pytest.raises(sm.SpecError, match=r"is a quantile \(p10\) of them; leave out average"):
         sm.reconcile(rankings, labels, "mrr(average=p10)", 0.5, system="system", date="date")
-    asked = ["mrr", "mrr(average=min)", "gm_map"]
-    told = sm.compare(rankings, labels, asked, system="system", date="date")
-    assert any("it is a quantile (min) of the values of queries" in note for note in told.notes)
-    assert any("gm_map is not compared: it is the geometric mean" in note for note in told.notes)
-    assert [row["metric"] for row in told] == ["mrr"]
+    metrics = ["mrr", "mrr(average=min)", "gm_map"]
+    comparison = sm.compare(rankings, labels, metrics, system="system", date="date")
+    assert any(
+        "it is a quantile (min) of the values of queries" in note for note in comparison.notes
+    )
+    assert any(
+        "gm_map is not compared: it is the geometric mean" in note for note in comparison.notes
+    )
+    assert [row["metric"] for row in comparison] == ["mrr"]

@@ -31,22 +31,22 @@ def leaves(schema: Mapping[str, Any]) -> Iterator[tuple[Path_, Mapping[str, Any]
 
 
 def _leaves(
-    node: Mapping[str, Any], known: Mapping[str, Any], path: Path_
+    node: Mapping[str, Any], definitions: Mapping[str, Any], path: Path_
 ) -> Iterator[tuple[Path_, Mapping[str, Any]]]:
     while named := [
         part["$ref"].split("/")[-1]
         for part in (
             node,
-            *(one for key in ("anyOf", "oneOf", "allOf") for one in node.get(key, ())),
+            *(branch for key in ("anyOf", "oneOf", "allOf") for branch in node.get(key, ())),
         )
         if "$ref" in part
     ]:
-        node = known[named[0]]
+        node = definitions[named[0]]
     if "properties" in node:
         for key, value in node["properties"].items():
-            yield from _leaves(value, known, (*path, key))
+            yield from _leaves(value, definitions, (*path, key))
     elif "$ref" in node.get("items", {}):
-        yield from _leaves(node["items"], known, path)
+        yield from _leaves(node["items"], definitions, path)
     else:
         yield path, node
 
@@ -172,8 +172,8 @@ def impressions(seed: int = 3) -> list[dict[str, Any]]:
     for day, number in itertools.product(range(DAYS), range(14)):
         begun = datetime(2026, 1, 1, chance.randrange(24), tzinfo=UTC) + timedelta(day)
         query, user = chance.randrange(3), chance.randrange(4)
-        shown = chance.sample("abcdef", 4)
-        for position, item in enumerate(shown, 1):
+        ranked = chance.sample("abcdef", 4)
+        for position, item in enumerate(ranked, 1):
             clicked = int(chance.random() < 0.7 / position + 0.1)
             rows.append(
                 {
@@ -261,13 +261,13 @@ def requests() -> list[dict[str, Any]]:
         "device",
     )
     names += ("country",)
-    found = [{name: row[name] for name in names} for row in first.values()]
-    found = [row | {"results": 4, "results_2": n % 2} for n, row in enumerate(found)]
+    searches = [{name: row[name] for name in names} for row in first.values()]
+    searches = [row | {"results": 4, "results_2": n % 2} for n, row in enumerate(searches)]
     empty = [
         row | {"request_id": f"empty-{n}", "request_2": f"none-{n}", "results": 0, "results_2": 3}
-        for n, row in enumerate(found[::5])
+        for n, row in enumerate(searches[::5])
     ]
-    return found + empty
+    return searches + empty
 
 
 def unshown() -> list[dict[str, Any]]:
@@ -313,10 +313,10 @@ def policies() -> list[dict[str, Any]]:
 
 def ubi() -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """The same log as User Behavior Insights: queries, and events with impressions among them."""
-    shown: dict[str, list[dict[str, Any]]] = {}
+    by_request: dict[str, list[dict[str, Any]]] = {}
     for row in impressions():
-        shown.setdefault(row["request_id"], []).append(row)
-    asked = [
+        by_request.setdefault(row["request_id"], []).append(row)
+    ubi_queries = [
         {
             "query_id": request,
             "user_query": rows[0]["query"],
@@ -324,9 +324,9 @@ def ubi() -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
             "timestamp": rows[0]["time"].isoformat(),
             "query_response_hit_ids": [row["item_id"] for row in rows[1:]],
         }
-        for request, rows in shown.items()
+        for request, rows in by_request.items()
     ]
-    done = [
+    ubi_events = [
         {
             "action_name": action,
             "query_id": row["request_id"],
@@ -341,12 +341,12 @@ def ubi() -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
         for row in impressions()
         for action in ["impression", *["click"] * row["clicked"], *["purchase"] * row["bought"]]
     ]
-    return asked, done
+    return ubi_queries, ubi_events
 
 
 def tables() -> dict[str, pa.Table]:
     """All tables by their names; `other_` ones have other rows."""
-    asked, done = ubi()
+    ubi_queries, ubi_events = ubi()
     dated = [row | {"day": FIRST + timedelta(day)} for day in range(DAYS) for row in queries()]
     zoned = [
         row | {"moment": datetime(2026, 1, 1, 3 * n, tzinfo=UTC) + timedelta(day)}
@@ -354,7 +354,7 @@ def tables() -> dict[str, pa.Table]:
         for n, row in enumerate(queries())
     ]
     one_day = [row for row in labels() if row["day"] == FIRST]
-    made = {
+    records = {
         "rankings": rankings(),
         "labels": one_day,
         "dated_labels": labels(),
@@ -372,11 +372,11 @@ def tables() -> dict[str, pa.Table]:
         "unshown": unshown(),
         "lists_of_one": [row for row in unshown() if row["system"] == "one"],
         "policies": policies(),
-        "ubi_queries": asked,
-        "ubi_events": done,
+        "ubi_queries": ubi_queries,
+        "ubi_events": ubi_events,
     }
-    made |= {f"other_{name}": rows[: 2 * len(rows) // 3] for name, rows in made.items()}
-    return {name: pa.Table.from_pylist(rows) for name, rows in made.items()}
+    records |= {f"other_{name}": rows[: 2 * len(rows) // 3] for name, rows in records.items()}
+    return {name: pa.Table.from_pylist(rows) for name, rows in records.items()}
 
 
 def write_files(folder: Path) -> None:
@@ -529,7 +529,9 @@ WIDE: dict[str, Any] = {
         "cleaning": {"min_dwell": 5},
         "labels": {"grades": {"click": 1, "purchase": 3}},
     },
-    "metrics": [one for one in OF_LOG if one not in ("time_to_first_click", "zero_result_rate")],
+    "metrics": [
+        metric for metric in OF_LOG if metric not in ("time_to_first_click", "zero_result_rate")
+    ],
     "by": ["device"],
     "output": OUTPUT,
 }
@@ -540,9 +542,9 @@ def _log(metrics: Sequence[str], **clicks: Any) -> dict[str, Any]:
     return {**WIDE, "metrics": metrics, "clicks": {"log": WIDE["clicks"]["log"], **clicks}}
 
 
-def _estimated(**asked: Any) -> dict[str, Any]:
+def _estimated(**counterfactual: Any) -> dict[str, Any]:
     curve = {"method": "given", "given": {1: 1, 2: 0.6, 3: 0.4, 4: 0.3}}
-    return _log(["ctr"], propensity=curve, counterfactual=asked)
+    return _log(["ctr"], propensity=curve, counterfactual=counterfactual)
 
 
 POOLED = {"pool": "query_item", "window": {"start": "2026-01-01", "end": "2026-01-03"}}
@@ -801,10 +803,10 @@ BASES: Mapping[str, tuple[Sequence[str], dict[str, Any]]] = {
                 FEW,
                 labels={**POOLED, "rate": "coee"},
                 evaluation=LAST,
-                propensity={"method": method, **LEARNED, **more},
+                propensity={"method": method, **LEARNED, **options},
             ),
         )
-        for method, more in (
+        for method, options in (
             ("em", {"tolerance": 0.01, "max_rounds": 4}),
             ("harvest", {}),
             ("randomised", {"randomised": "shuffled = 1"}),
@@ -970,18 +972,22 @@ BESIDE: Mapping[str, Any] = {
 
 def alternatives(path: Path_, node: Mapping[str, Any], spec: Mapping[str, Any]) -> list[Any]:
     """Other values of a key, in a spec; none if nobody has given it any."""
-    now, (*place, last) = value_at(spec, path), path
-    source = value_at(spec, place)
+    now, (*parent, last) = value_at(spec, path), path
+    source = value_at(spec, parent)
     if last in ("relation", "sql", "file") and isinstance(source, Mapping):
         return _places(last, source)
-    if "columns" in place and last not in ("segments", "actions"):
+    if "columns" in parent and last not in ("segments", "actions"):
         return _columns(path, source, now)
     if path[0] == "conventions":
-        chosen = [one.name for one in OPTIONS[last].choices if one.name not in ("number", "table")]
+        chosen = [
+            choice.name
+            for choice in OPTIONS[last].choices
+            if choice.name not in ("number", "table")
+        ]
         return [*chosen, *ALTERNATIVES.get(".".join(path), ())]
     ends = [".".join(path[n:]) + "." * (path == ("segments",)) for n in range(len(path))]
-    given = next((ALTERNATIVES[end] for end in ends if end in ALTERNATIVES), None)
-    return [*_of_type(node, now)] if given is None else [*given]
+    values = next((ALTERNATIVES[end] for end in ends if end in ALTERNATIVES), None)
+    return [*_of_type(node, now)] if values is None else [*values]
 
 
 def _of_type(node: Mapping[str, Any], now: Any) -> Iterator[Any]:
@@ -1027,8 +1033,8 @@ def _columns(path: Path_, source: Any, now: Any) -> list[Any]:
     if role in ("query", "grade", "weight", "time") and now is None:
         name = {"query": "query", "grade": "grade", "weight": "weight", "time": "time"}[role]
     other = f"{name.removesuffix('_id')}_2" if name != "moment" else "day"
-    more = {"time": ["millis"], "position": ["position_0"], "date": ["moment"]}.get(role, [])
-    return [other, *(one for one in (None, name) if one != now), *more]
+    extra = {"time": ["millis"], "position": ["position_0"], "date": ["moment"]}.get(role, [])
+    return [other, *(column for column in (None, name) if column != now), *extra]
 
 
 def value_at(spec: Any, path: Sequence[str]) -> Any:
@@ -1042,19 +1048,19 @@ def value_at(spec: Any, path: Sequence[str]) -> Any:
 def changed(spec: Mapping[str, Any], path: Path_, value: Any) -> dict[str, Any]:
     """A spec with another value of a key; another place takes the place of a source's own."""
     new = deepcopy(dict(spec))
-    place: Any = new
+    node: Any = new
     for key in path[:-1]:
-        place = place[0] if isinstance(place, list) else place
-        below = place.get(key)
+        node = node[0] if isinstance(node, list) else node
+        below = node.get(key)
         if not isinstance(below, dict | list):
-            place[key] = deepcopy(BESIDE.get(key, {}))
-        place = place[key]
-    place = place[0] if isinstance(place, list) else place
+            node[key] = deepcopy(BESIDE.get(key, {}))
+        node = node[key]
+    node = node[0] if isinstance(node, list) else node
     if path[-1] in ("relation", "sql", "file"):
-        place |= dict.fromkeys(("relation", "sql", "file"))
+        node |= dict.fromkeys(("relation", "sql", "file"))
     if path[-1] in ("score", "rank") and value is not None and path[-2] == "columns":
-        place |= dict.fromkeys(("score", "rank"))
-    place[path[-1]] = value
+        node |= dict.fromkeys(("score", "rank"))
+    node[path[-1]] = value
     return new
 
 
@@ -1063,9 +1069,9 @@ def changes(schema: Mapping[str, Any]) -> Iterator[tuple[str, Path_, Any]]:
     for path, node in leaves(schema):
         key = ".".join(path)
         for base, (beginnings, spec) in BASES.items():
-            without = [one[1:] for one in beginnings if one.startswith("-")]
-            own = [one for one in beginnings if not one.startswith("-")]
-            if not any(map(key.startswith, own)) or any(map(key.startswith, without)):
+            without = [prefix[1:] for prefix in beginnings if prefix.startswith("-")]
+            prefixes = [prefix for prefix in beginnings if not prefix.startswith("-")]
+            if not any(map(key.startswith, prefixes)) or any(map(key.startswith, without)):
                 continue
             if path[0] == "clicks" and not _has_place(spec, path):
                 continue

@@ -11,7 +11,7 @@ from sqlmetrics.spec.schema import schema
 SCHEMA = schema(sm.Spec)
 
 
-def whole(node: dict[str, Any]) -> dict[str, Any]:
+def resolved(node: dict[str, Any]) -> dict[str, Any]:
     """A key's schema with the model that it refers to; what is said of the key goes first."""
     [named] = node.get("allOf", [node])
     if "$ref" not in named:
@@ -21,13 +21,13 @@ def whole(node: dict[str, Any]) -> dict[str, Any]:
 
 def nodes(node: dict[str, Any], path: str = "") -> Iterator[tuple[str, dict[str, Any], bool]]:
     """Path, schema and whether it must be given, of every key but the options'."""
-    for name, own in node.get("properties", {}).items():
-        here = f"{path}.{name}".strip(".")
-        inner = whole(own)
-        yield here, inner, name in node.get("required", ())
-        if here != "conventions":
-            yield from nodes(inner, here)
-            yield from nodes(whole(inner.get("items", {})), f"{here}[]")
+    for name, field in node.get("properties", {}).items():
+        key_path = f"{path}.{name}".strip(".")
+        inner = resolved(field)
+        yield key_path, inner, name in node.get("required", ())
+        if key_path != "conventions":
+            yield from nodes(inner, key_path)
+            yield from nodes(resolved(inner.get("items", {})), f"{key_path}[]")
 
 
 def paths() -> list[str]:

@@ -50,12 +50,12 @@ def rows_of(engine: Database, table: str) -> Rows:
     }
 
 
-def is_same(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+def is_same(row: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
     return all(
         value == pytest.approx(other.get(name), rel=1e-12, nan_ok=True)
         if isinstance(value, float) and isinstance(other.get(name), float)
         else value == other.get(name)
-        for name, value in one.items()
+        for name, value in row.items()
         if name in other
     )
 
@@ -111,8 +111,11 @@ def check_readable(before: Spec, now: Spec) -> None:
         if str(metric) in metrics:
             pairs = [(before, metrics[str(metric)]), (now, metric)]
             hashes, texts = (
-                [how(spec, one) for spec, one in pairs]
-                for how in (definition_hash, lambda *of: json.dumps(definition(*of), default=str))
+                [function(spec, measure) for spec, measure in pairs]
+                for function in (
+                    definition_hash,
+                    lambda *of: json.dumps(definition(*of), default=str),
+                )
             )
             assert (hashes[0] == hashes[1]) == (texts[0] == texts[1]), (hashes, texts)
 
@@ -123,22 +126,22 @@ def test_every_key_is_changed() -> None:
     assert sorted(map(".".join, keys - {path for _, path, _ in CHANGES})) == []
 
 
-OWN = kept("keys of definitions", CHANGES, 0.008, printed)
+KEPT_CHANGES = kept("keys of definitions", CHANGES, 0.008, printed)
 EFFECTS: dict[str, set[str]] = defaultdict(set)
 
 
 @by_turns(9)
 @pytest.mark.xdist_group("definition keys")
-@pytest.mark.parametrize("base", dict.fromkeys(base for base, *_ in OWN))
+@pytest.mark.parametrize("base", dict.fromkeys(base for base, *_ in KEPT_CHANGES))
 def test_no_key_changes_a_number_under_its_hash(
     base: str, bases: dict[str, tuple[Database, Rows]]
 ) -> None:
-    own = [change for change in OWN if change[0] == base]
+    base_changes = [change for change in KEPT_CHANGES if change[0] == base]
     engine, before = base_of(bases, base)
-    found = {printed(change): effect(change, engine, before) for change in own}
-    for _, path, value in own:
-        EFFECTS[".".join(path)].add(found[printed((base, path, value))])
-    assert [change for change, what in found.items() if what == "silent"] == []
+    effects = {printed(change): effect(change, engine, before) for change in base_changes}
+    for _, path, value in base_changes:
+        EFFECTS[".".join(path)].add(effects[printed((base, path, value))])
+    assert [change for change, outcome in effects.items() if outcome == "silent"] == []
 
 
 PLACES = re.compile(r"\.columns\.|\.(relation|file|separator|decimal)$")
@@ -154,5 +157,5 @@ ALWAYS_REFUSED = {
 @pytest.mark.xdist_group("definition keys")
 def test_most_keys_have_a_value_that_runs() -> None:
     """A key of which nothing is ever evaluated would prove nothing."""
-    idle = {key for key, found in EFFECTS.items() if found == {"refused"}}
+    idle = {key for key, outcomes in EFFECTS.items() if outcomes == {"refused"}}
     assert {key for key in idle if not PLACES.search(key)} <= ALWAYS_REFUSED

@@ -26,7 +26,7 @@ def test_each_metric_counts_once(keys: Any, online: Any, metrics: Any) -> None:
     assert (spec.online, spec.metrics) == (online, metrics)
 
 
-@pytest.mark.parametrize(("value", "said"), [(5, "must be a list, given 5"), ([3], "be a text")])
-def test_what_is_no_text_is_refused(value: Any, said: str) -> None:
-    with pytest.raises(sm.SpecError, match=said):
+@pytest.mark.parametrize(("value", "message"), [(5, "must be a list, given 5"), ([3], "be a text")])
+def test_what_is_no_text_is_refused(value: Any, message: str) -> None:
+    with pytest.raises(sm.SpecError, match=message):
         sm.Spec(clicks=LOG, online=value)

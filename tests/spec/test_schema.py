@@ -12,7 +12,7 @@ import pytest
 import yaml
 from conftest import peer
 from marked import by_turns
-from schema_paths import SCHEMA, nodes, whole
+from schema_paths import SCHEMA, nodes, resolved
 
 import sqlmetrics as sm
 from sqlmetrics.catalog.conventions import OPTIONS
@@ -117,49 +117,49 @@ WRONG: dict[str, dict[str, Any]] = {
 }
 
 
-def accepted(given: dict[str, Any]) -> bool:
+def accepted(fields: dict[str, Any]) -> bool:
     """Whether `Spec` itself accepts it, as it comes from a file."""
     try:
-        sm.Spec(**given)
+        sm.Spec(**fields)
     except sm.SpecError:
         return False
     return True
 
 
-def as_json(given: dict[str, Any]) -> Any:
+def as_json(fields: dict[str, Any]) -> Any:
     """As an editor sees it: all keys are texts."""
-    return json.loads(json.dumps(given))
+    return json.loads(json.dumps(fields))
 
 
 @pytest.mark.parametrize("name", RIGHT)
 def test_what_a_spec_accepts_the_schema_accepts(name: str) -> None:
-    given = MINIMAL | RIGHT[name]
-    assert accepted(given)
+    fields = MINIMAL | RIGHT[name]
+    assert accepted(fields)
     validator = peer("jsonschema").Draft7Validator(SCHEMA)
-    assert [error.message for error in validator.iter_errors(as_json(given))] == []
+    assert [error.message for error in validator.iter_errors(as_json(fields))] == []
 
 
 @pytest.mark.parametrize("name", WRONG)
 def test_what_is_wrong_the_schema_refuses(name: str) -> None:
-    given = MINIMAL | WRONG[name]
-    assert name == "data in memory" or not accepted(given)
-    assert not peer("jsonschema").Draft7Validator(SCHEMA).is_valid(as_json(given))
+    fields = MINIMAL | WRONG[name]
+    assert name == "data in memory" or not accepted(fields)
+    assert not peer("jsonschema").Draft7Validator(SCHEMA).is_valid(as_json(fields))
 
 
 @pytest.mark.parametrize("stay", [5, "30s", " 1.5 m", "30", "a day", -1])
 def test_a_duration_is_a_number_or_has_a_unit(stay: object) -> None:
     columns = {"clicked": "is_clicked", "dwell": "seconds"}
     clicks = {"log": {"file": "l.csv", "columns": columns}, "cleaning": {"min_dwell": stay}}
-    given = {"clicks": clicks, "metrics": ["mrr"]}
-    assert accepted(given) == (stay in (5, "30s", " 1.5 m"))
-    assert peer("jsonschema").Draft7Validator(SCHEMA).is_valid(as_json(given)) == accepted(given)
+    fields = {"clicks": clicks, "metrics": ["mrr"]}
+    assert accepted(fields) == (stay in (5, "30s", " 1.5 m"))
+    assert peer("jsonschema").Draft7Validator(SCHEMA).is_valid(as_json(fields)) == accepted(fields)
 
 
 @pytest.mark.parametrize("key", ["rankings", "labels", "metrics"])
 def test_what_must_be_there(key: str) -> None:
-    given = {name: value for name, value in MINIMAL.items() if name != key}
-    assert not accepted(given)
-    assert not peer("jsonschema").Draft7Validator(SCHEMA).is_valid(as_json(given))
+    fields = {name: value for name, value in MINIMAL.items() if name != key}
+    assert not accepted(fields)
+    assert not peer("jsonschema").Draft7Validator(SCHEMA).is_valid(as_json(fields))
 
 
 def test_the_schema_is_one_and_accepts_the_example() -> None:
@@ -180,10 +180,10 @@ def takes(node: dict[str, Any]) -> str:
     if "pattern" in node:
         return "a metric" if node["pattern"] == METRIC else "seconds, or like `30m`"
     if "enum" in node:
-        values = [one for one in node["enum"] if one is not None]
-        return ", ".join(f"`{one}`" for one in values) if len(values) < 13 else "a preset"
+        values = [value for value in node["enum"] if value is not None]
+        return ", ".join(f"`{value}`" for value in values) if len(values) < 13 else "a preset"
     if "anyOf" in node:
-        first, second = map(whole, node["anyOf"][:2])
+        first, second = map(resolved, node["anyOf"][:2])
         return f"{takes(first)}, or {'a list' if 'items' in second else takes(second)}"
     if "properties" in node or "additionalProperties" in node:
         inner = takes(node.get("additionalProperties") or {"type": "number"})
@@ -205,8 +205,8 @@ def table() -> str:
 
 def example(name: str) -> str:
     """The end of an explanation: what it says of its example."""
-    told = sm.explain(name)
-    return told[told.index("Example") :]
+    text = sm.explain(name)
+    return text[text.index("Example") :]
 
 
 @by_turns(1.8)

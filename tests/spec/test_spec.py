@@ -48,8 +48,8 @@ def problems(*, wrong: bool = True, **changed: Any) -> tuple[str, ...]:
     return ()
 
 
-def names(one: sm.Spec) -> list[str]:
-    return [str(measure) for measure in one.measures]
+def names(spec: sm.Spec) -> list[str]:
+    return [str(measure) for measure in spec.measures]
 
 
 # What is refused
@@ -151,9 +151,9 @@ def test_a_value_of_another_type_is_refused_in_our_words() -> None:
 @pytest.mark.parametrize("case", REFUSED)
 def test_what_is_refused(case: str) -> None:
     changed, message = REFUSED[case]
-    told = problems(**changed)
-    assert len(told) == 1
-    assert message in told[0]
+    messages = problems(**changed)
+    assert len(messages) == 1
+    assert message in messages[0]
 
 
 def test_a_missing_key_is_named() -> None:
@@ -164,15 +164,15 @@ def test_a_missing_key_is_named() -> None:
 
 def test_all_problems_are_told_at_once() -> None:
     wrong = {"preset": "hous", "conventions": {"gian": "exp", "ties": "id", "gain": ["1"]}}
-    told = problems(metrics=["ndgc@10", "mrr@0", "precision"], **wrong)
+    messages = problems(metrics=["ndgc@10", "mrr@0", "precision"], **wrong)
     words = ["'hous'", "'gian'", "'id'", "gain 1", "'ndgc'", "'mrr@0'", "'precision'"]
-    assert len(told) == len(words)
-    assert all(word in problem for word, problem in zip(words, told, strict=True))
+    assert len(messages) == len(words)
+    assert all(word in problem for word, problem in zip(words, messages, strict=True))
 
 
 def test_all_wrong_shapes_are_told_at_once() -> None:
-    told = problems(metrcs=[], rankings={"columns": {"qurey": "q"}, "relation": "r"}, by=5)
-    assert len(told) == 3
+    messages = problems(metrcs=[], rankings={"columns": {"qurey": "q"}, "relation": "r"}, by=5)
+    assert len(messages) == 3
 
 
 def test_problems_are_numbered() -> None:
@@ -186,8 +186,8 @@ def test_problems_are_numbered() -> None:
 def test_two_metrics_cannot_share_a_column(monkeypatch: pytest.MonkeyPatch) -> None:
     """No two metrics of today do; the guard is for those to come."""
     monkeypatch.setattr(Measure, "column", property(lambda measure: measure.metric.name[:1]))
-    told = problems(metrics=["recall@10", "rprec", "mrr"])
-    assert told == (
+    messages = problems(metrics=["recall@10", "rprec", "mrr"])
+    assert messages == (
         "recall@10 and rprec would share the column r; give one of them a name, like best = rprec",
     )
 
@@ -282,15 +282,15 @@ def test_the_title_is_the_name_or_that_of_the_rankings(changed: dict[str, Any], 
 
 def test_a_definition_hash_is_of_all_that_decides_a_number() -> None:
     def hashes(**changed: Any) -> list[str]:
-        one = spec(**changed)
-        return [one.definition_hash(measure) for measure in one.measures]
+        changed_spec = spec(**changed)
+        return [changed_spec.definition_hash(measure) for measure in changed_spec.measures]
 
     ndcg, mrr = hashes()
     assert hashes(name="other", by=["country"], rankings={"file": "r.csv"}) == [ndcg, mrr]
     assert hashes(metrics=["mrr", "ndcg(gain=exp)@10"]) == [mrr, ndcg]
     assert hashes(conventions={"gain": "linear"})[1] == mrr
-    whole, decimal = ({"gain": {1: 1, 2: 3}}, {"gain": {2: 3.0, 1.0: 1}})
-    assert hashes(conventions=whole) == hashes(conventions=decimal)
+    integers, decimal = ({"gain": {1: 1, 2: 3}}, {"gain": {2: 3.0, 1.0: 1}})
+    assert hashes(conventions=integers) == hashes(conventions=decimal)
     assert hashes(metrics=["mrr(rel=2)"]) == hashes(metrics=["mrr(rel=2.0)"])
     other = [
         hashes(conventions={"gain": "linear"})[0],
@@ -306,9 +306,9 @@ def test_all_typos_are_told_at_once() -> None:
     """Of keys, metrics, options and the preset together; and of conditions beside columns."""
     with pytest.raises(sm.SpecError) as error:
         spec(metrics=["ndgc@3", "mrr"], preset="hause", convetions={}, conventions={"tise": "x"})
-    told = ["'convetions'", "'hause'", "'tise'", "'ndgc'"]
-    assert len(error.value.problems) == len(told)
-    assert all(any(word in problem for problem in error.value.problems) for word in told)
+    words = ["'convetions'", "'hause'", "'tise'", "'ndgc'"]
+    assert len(error.value.problems) == len(words)
+    assert all(any(word in problem for problem in error.value.problems) for word in words)
     rows = "select 'q' as query_id, 'i' as item_id, 1 as "
     columns = {"columns": {"score": "scroe"}}
     wrong = spec(
@@ -318,9 +318,9 @@ def test_all_typos_are_told_at_once() -> None:
     )
     with pytest.raises(sm.InputError) as failure:
         sm.validate(wrong)
-    told = ["'scroe'", "'contry'", "where 'grde > 1': unknown column 'grde'"]
-    assert len(failure.value.problems) == len(told)
-    assert all(any(word in str(problem) for problem in failure.value.problems) for word in told)
+    words = ["'scroe'", "'contry'", "where 'grde > 1': unknown column 'grde'"]
+    assert len(failure.value.problems) == len(words)
+    assert all(any(word in str(problem) for problem in failure.value.problems) for word in words)
 
 
 # YAML
@@ -386,12 +386,10 @@ FILES = [
 ]
 
 
-@pytest.mark.parametrize(("written", "meant"), FILES)
-def test_paths_in_a_spec_file_start_from_its_folder(
-    written: str, meant: str, tmp_path: Path
-) -> None:
+@pytest.mark.parametrize(("file", "meant"), FILES)
+def test_paths_in_a_spec_file_start_from_its_folder(file: str, meant: str, tmp_path: Path) -> None:
     path = tmp_path / "spec.yml"
-    path.write_text(f"rankings: {{file: '{written}'}}\nlabels: {{file: l.csv}}\nmetrics: [mrr]\n")
+    path.write_text(f"rankings: {{file: '{file}'}}\nlabels: {{file: l.csv}}\nmetrics: [mrr]\n")
     assert sm.Spec.read(path).rankings.file == meant.format(folder=tmp_path)
 
 
@@ -472,7 +470,7 @@ def test_problems_of_a_spec_file_are_told_at_once(tmp_path: Path) -> None:
 
 
 def test_equal_specs_compile_to_the_same_bytes() -> None:
-    one = spec(preset="trec_eval", conventions={"gain": {1: 1, 2: 3}, "missing": "drop"})
+    first = spec(preset="trec_eval", conventions={"gain": {1: 1, 2: 3}, "missing": "drop"})
     other = sm.Spec(
         conventions={"missing": "drop", "gain": {2: 3.0, 1: 1}},
         preset="trec_eval",
@@ -481,8 +479,8 @@ def test_equal_specs_compile_to_the_same_bytes() -> None:
         rankings=sm.Spec(**SMALL).rankings,
     )
     for per_query in (False, True):
-        text = sm.compile(one, per_query=per_query)
-        assert text == sm.compile(one, per_query=per_query)
+        text = sm.compile(first, per_query=per_query)
+        assert text == sm.compile(first, per_query=per_query)
         assert text == sm.compile(other, per_query=per_query)
         assert text.endswith("\n")
         assert text == "\n".join(line.rstrip() for line in text.split("\n"))
@@ -501,8 +499,8 @@ def test_the_default_dialect_is_duckdb() -> None:
 def test_an_unknown_dialect_is_refused(dialect: str, nearest: str) -> None:
     with pytest.raises(sm.SpecError) as caught:
         sm.compile(spec(), dialect)
-    known = ", ".join(sorted(DIALECTS))
-    assert str(caught.value) == f"unknown dialect {dialect!r}; {nearest}known: {known}"
+    dialects = ", ".join(sorted(DIALECTS))
+    assert str(caught.value) == f"unknown dialect {dialect!r}; {nearest}known: {dialects}"
 
 
 def test_data_in_memory_has_no_text() -> None:
@@ -528,10 +526,10 @@ def test_ties_are_included_in_sets_alone() -> None:
         sm.SpecError, match=r"ties=include is only for .*cg, f, f1.*leave it out of ndcg"
     ):
         spec(metrics=["ndcg(ties=include)@3"])
-    asked = spec(metrics=["precision@3", "precision(ties=include)@3", "ndcg@3"])
-    assert [str(one) for one in asked.measures] == [*asked.metrics]
+    mixed = spec(metrics=["precision@3", "precision(ties=include)@3", "ndcg@3"])
+    assert [str(measure) for measure in mixed.measures] == [*mixed.metrics]
     alike = spec(metrics=["precision(ties=include)@3"], conventions={"ties": "include"})
-    assert [str(one) for one in alike.measures] == ["precision@3"]
+    assert [str(measure) for measure in alike.measures] == ["precision@3"]
     with pytest.raises(sm.SpecError, match="unknown ties, for items without ids, 'include'"):
         sm.StreamingMetric("precision(ties=include)@3")
 
@@ -584,13 +582,15 @@ SPECS = {
 @pytest.mark.parametrize("case", SPECS)
 def test_compiled_sql_gives_the_numbers_of_evaluate(case: str) -> None:
     """In a plain DuckDB, as one query, and with nothing of ours around it."""
-    one = spec(**{"metrics": ALL} | SPECS[case])
+    case_spec = spec(**{"metrics": ALL} | SPECS[case])
     with duckdb.connect() as connection:
         connection.execute(SETUP)
         before = connection.execute("from duckdb_tables()").fetchall()
-        summary = connection.sql(sm.compile(one)).to_arrow_table().to_pylist()
-        per_query = connection.sql(sm.compile(one, per_query=True)).to_arrow_table().to_pylist()
-        result = evaluated(one, connection)
+        summary = connection.sql(sm.compile(case_spec)).to_arrow_table().to_pylist()
+        per_query = (
+            connection.sql(sm.compile(case_spec, per_query=True)).to_arrow_table().to_pylist()
+        )
+        result = evaluated(case_spec, connection)
         assert connection.execute("from duckdb_tables()").fetchall() == before
     expected = [
         {name: value for name, value in row.items() if name != "definition_hash"}
@@ -598,17 +598,17 @@ def test_compiled_sql_gives_the_numbers_of_evaluate(case: str) -> None:
     ]
     assert in_order(summary) == in_order(expected)
     assert in_order(per_query) == in_order(result.per_query().to_pylist())
-    assert one.title in {row["spec"] for row in summary}
+    assert case_spec.title in {row["spec"] for row in summary}
 
 
-def evaluated(one: sm.Spec, connection: duckdb.DuckDBPyConnection) -> Result:
+def evaluated(spec: sm.Spec, connection: duckdb.DuckDBPyConnection) -> Result:
     """What `evaluate` gives for the question of a spec."""
     from sqlmetrics.engines.database import connect
     from sqlmetrics.evaluation.execution import run
     from sqlmetrics.evaluation.inputs.open import opened
 
     with connect(connection) as engine:
-        return run(one, opened(one, engine), engine)
+        return run(spec, opened(spec, engine), engine)
 
 
 def in_order(rows: list[dict[str, Any]]) -> list[list[Any]]:
@@ -639,11 +639,11 @@ def test_the_script_of_a_result_runs_by_itself() -> None:
 
 def test_the_text_of_a_click_log_has_no_per_query_table_and_no_plan() -> None:
     log = {"log": {"relation": "log", "columns": {"query": "query_text", "clicked": "clicked"}}}
-    asked = sm.Spec(name="log", clicks=log, metrics=["mrr"])
-    assert sm.compile(asked, "postgres").startswith("-- PostgreSQL: ")
-    for given, said in (({"per_query": True}, "--per-query"), ({"plan": "lists"}, "--plan")):
-        with pytest.raises(sm.SpecError, match=f"without {said}"):
-            sm.compile(asked, **given)
+    log_spec = sm.Spec(name="log", clicks=log, metrics=["mrr"])
+    assert sm.compile(log_spec, "postgres").startswith("-- PostgreSQL: ")
+    for options, option in (({"per_query": True}, "--per-query"), ({"plan": "lists"}, "--plan")):
+        with pytest.raises(sm.SpecError, match=f"without {option}"):
+            sm.compile(log_spec, **options)
 
 
 def test_a_parameter_needs_the_choice_that_reads_it() -> None:
@@ -652,31 +652,31 @@ def test_a_parameter_needs_the_choice_that_reads_it() -> None:
     assert spec(metrics=["dcg(p=0.6)@3"], conventions={"discount": "geometric"})
     with pytest.raises(sm.SpecError, match="p needs discount=geometric"):
         spec(metrics=["dcg(p=0.6)@3"])
-    one = spec(metrics=["dcg@3", "dcg(discount=geometric)@3"])
-    assert ["p" in one.definition(measure) for measure in one.measures] == [False, True]
+    dcg_spec = spec(metrics=["dcg@3", "dcg(discount=geometric)@3"])
+    assert ["p" in dcg_spec.definition(measure) for measure in dcg_spec.measures] == [False, True]
 
 
 @pytest.mark.parametrize("policy", ["first", "count"])
 def test_repeats_that_count_are_for_metrics_of_grades(policy: str) -> None:
     """An item beside itself has no similarity, and a pair of it no order."""
-    given: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "rankings": RANKINGS | {"columns": {"system": "system"}},
         "labels": LABELS,
         "baseline": "a",
         "conventions": {"duplicate_rankings": policy},
     }
-    assert sm.Spec(metrics=["ndcg@3", "bpref", "err@3"], **given)
+    assert sm.Spec(metrics=["ndcg@3", "bpref", "err@3"], **fields)
     for metric in ("gauc", "ils@3", "rbo", "coverage@3", "auc"):
         with pytest.raises(sm.SpecError, match=f"needs each item once.*instead of {policy}"):
-            sm.Spec(metrics=[metric], **given)
+            sm.Spec(metrics=[metric], **fields)
     if policy == "first":
         with pytest.raises(sm.SpecError, match="needs one order of ties"):
-            sm.Spec(metrics=["ndcg(ties=average)@3"], **given)
+            sm.Spec(metrics=["ndcg(ties=average)@3"], **fields)
 
 
 def test_definitions_of_tables_that_are_there_stay() -> None:
     """An option that comes later leaves a hash as it was: else their next run would be refused."""
-    written = {
+    hashes = {
         "ndcg@10": "c30d91b197b86937",
         "err@10": "9976c58ccea4189f",
         "ap": "e5864ac58ddbf36d",
@@ -685,5 +685,5 @@ def test_definitions_of_tables_that_are_there_stay() -> None:
         "rbp": "4837f5934e2fd115",
         "judged@3": "6b23640be5988def",
     }
-    spec = sm.Spec(rankings={"relation": "r"}, labels={"relation": "l"}, metrics=list(written))
-    assert {str(one): spec.definition_hash(one) for one in spec.measures} == written
+    spec = sm.Spec(rankings={"relation": "r"}, labels={"relation": "l"}, metrics=list(hashes))
+    assert {str(measure): spec.definition_hash(measure) for measure in spec.measures} == hashes

@@ -23,7 +23,7 @@ from sqlmetrics.sql.dialects import DIALECTS
 from sqlmetrics.sql.transpile import is_condition, translated
 from sqlmetrics.sql.user_sql import is_comparison
 
-OTHERS = [one for one in DIALECTS.values() if one.name != "duckdb"]
+OTHERS = [dialect for dialect in DIALECTS.values() if dialect.name != "duckdb"]
 GOLDEN = Path(__file__).parents[1] / "golden"
 TABLES: dict[str, Any] = {
     "rankings": {"relation": "shop.rankings", "columns": {"system": "system", "date": "ds"}},
@@ -36,18 +36,18 @@ TABLES: dict[str, Any] = {
 }
 
 
-def spec(**given: Any) -> sm.Spec:
-    return sm.Spec(**{**TABLES, "metrics": ["ndcg@10"], **given})
+def spec(**fields: Any) -> sm.Spec:
+    return sm.Spec(**{**TABLES, "metrics": ["ndcg@10"], **fields})
 
 
-def written(dialect: Dialect, only: Callable[[str], bool]) -> None:
+def compile_cases(dialect: Dialect, only: Callable[[str], bool]) -> None:
     for case in cases(dialect, "shop", only):
         for per_query in (True, False):
             reads_well(case.spec, dialect, per_query=per_query)
 
 
-def reads_well(asked: sm.Spec, dialect: Dialect, *, per_query: bool) -> None:
-    text = sm.compile(asked, dialect.name, per_query=per_query)
+def reads_well(job: sm.Spec, dialect: Dialect, *, per_query: bool) -> None:
+    text = sm.compile(job, dialect.name, per_query=per_query)
     assert len(sqlglot.parse(text, read=dialect.grammar)) == 1, dialect.name
     assert "sqlmetrics_yours" not in text
 
@@ -58,24 +58,26 @@ def test_days_and_segments_are_written_in_every_dialect() -> None:
     dated = "days, segments of queries"
     (case,) = cases(DIALECTS["sqlite"], "shop", lambda name: name == dated)
     for turn, dialect in enumerate(OTHERS):
-        asked = case.spec.having(metrics=case.spec.metrics[turn % 4 :: 4])
-        reads_well(asked, dialect, per_query=turn % 8 < 4)
+        job = case.spec.having(metrics=case.spec.metrics[turn % 4 :: 4])
+        reads_well(job, dialect, per_query=turn % 8 < 4)
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("dialect", OTHERS, ids=lambda one: one.name)
+@pytest.mark.parametrize("dialect", OTHERS, ids=lambda dialect: dialect.name)
 def test_all_that_an_engine_is_asked_is_written(dialect: Dialect) -> None:
     """A part of it in each dialect: other commits have the other ones."""
-    written(dialect, lambda case: lot(f"{dialect.name} {case}") % (6 if is_all() else 24) == 0)
+    compile_cases(
+        dialect, lambda case: lot(f"{dialect.name} {case}") % (6 if is_all() else 24) == 0
+    )
 
 
-@pytest.mark.parametrize("dialect", OTHERS, ids=lambda one: one.name)
+@pytest.mark.parametrize("dialect", OTHERS, ids=lambda dialect: dialect.name)
 def test_the_same_spec_gives_the_same_bytes(dialect: Dialect) -> None:
     """Twice from the DuckDB text on: `sm.compile` here would remember it."""
-    asked = spec(metrics=["ndcg@10", "ap"])
-    texts = {sm.compile(asked, dialect.name)}
+    job = spec(metrics=["ndcg@10", "ap"])
+    texts = {sm.compile(job, dialect.name)}
     with patch.object(transpile, "translated", translated):
-        texts.add(sm.compile(asked, dialect.name))
+        texts.add(sm.compile(job, dialect.name))
     assert len(texts) == 1
     assert texts.pop().count("source <> 'bot'") == 1
 
@@ -129,13 +131,13 @@ def test_anything_else_is_refused(select: str) -> None:
 
 
 def test_32_bit_scores_are_refused_by_name_where_there_are_none() -> None:
-    asked = spec(conventions={"score_precision": "float32"})
+    job = spec(conventions={"score_precision": "float32"})
     for dialect in OTHERS:
         if dialect.has_float32:
-            sm.compile(asked, dialect.name)
+            sm.compile(job, dialect.name)
             continue
         with pytest.raises(sm.SpecError, match=r"32-bit numbers \(score_precision=float32\)"):
-            sm.compile(asked, dialect.name)
+            sm.compile(job, dialect.name)
 
 
 def test_what_duckdb_alone_reads_is_refused_by_name() -> None:
@@ -207,12 +209,12 @@ def test_the_user_s_own_sql_is_of_the_database_alone(
     dialect: str, condition: str, query: str
 ) -> None:
     """DuckDB need not read it; where DuckDB shall run it, it has to."""
-    asked = spec(rankings={"sql": query, "where": condition}, baseline=None)
-    told = sm.compile(asked, dialect)
-    assert query in told
-    assert condition in told
+    job = spec(rankings={"sql": query, "where": condition}, baseline=None)
+    text = sm.compile(job, dialect)
+    assert query in text
+    assert condition in text
     with pytest.raises(sm.SpecError, match=r"sql (cannot be read|must be one)|DuckDB cannot read"):
-        sm.compile(asked)
+        sm.compile(job)
     with pytest.raises(sm.SpecError, match=r"cannot be read"):
         sm.compile(spec(rankings={"sql": "select 1) as x ("}), dialect)
 
@@ -220,30 +222,30 @@ def test_the_user_s_own_sql_is_of_the_database_alone(
 @by_turns(1)
 def test_names_are_quoted_as_the_dialect_does() -> None:
     hostile = {"query": 'a"b', "item": "x]y`z", "score": "drop table t; --"}
-    asked = spec(rankings={"relation": '"my ""odd"" table"', "columns": hostile}, baseline=None)
-    assert '"a""b"' in sm.compile(asked, "postgres")
-    assert "`x]y``z`" in sm.compile(asked, "mysql")
-    assert "[x]]y`z]" in sm.compile(asked, "tsql")
-    assert "`x]y\\`z`" in sm.compile(asked, "bigquery")
+    job = spec(rankings={"relation": '"my ""odd"" table"', "columns": hostile}, baseline=None)
+    assert '"a""b"' in sm.compile(job, "postgres")
+    assert "`x]y``z`" in sm.compile(job, "mysql")
+    assert "[x]]y`z]" in sm.compile(job, "tsql")
+    assert "`x]y\\`z`" in sm.compile(job, "bigquery")
     for dialect in OTHERS:
-        text = sm.compile(asked, dialect.name)
+        text = sm.compile(job, dialect.name)
         assert len(sqlglot.parse(text, read=dialect.grammar)) == 1
 
 
-@pytest.mark.parametrize("dialect", OTHERS, ids=lambda one: one.name)
+@pytest.mark.parametrize("dialect", OTHERS, ids=lambda dialect: dialect.name)
 def test_line_breaks_in_names_and_texts_are_not_indented(dialect: Dialect) -> None:
     rankings = {"relation": "runs", "columns": {"query": "two\n  lines"}}
-    asked = spec(name="an\n  odd one", rankings=rankings, baseline=None)
-    tree = sqlglot.parse_one(sm.compile(asked, dialect.name), read=dialect.grammar)
+    job = spec(name="an\n  odd one", rankings=rankings, baseline=None)
+    tree = sqlglot.parse_one(sm.compile(job, dialect.name), read=dialect.grammar)
     texts = {node.name for node in tree.find_all(sqlglot.exp.Literal, sqlglot.exp.Identifier)}
-    assert {one for one in texts if "\n" in one} == {"two\n  lines", "an\n  odd one"}
+    assert {text for text in texts if "\n" in text} == {"two\n  lines", "an\n  odd one"}
 
 
 def test_words_that_duckdb_quotes_are_folded_as_snowflake_folds_others() -> None:
     """There a column `order` or `user` is called ORDER or USER, like all that were not quoted."""
     columns = {"query": "order", "item": "user", "score": "Score"}
-    asked = spec(rankings={"relation": "runs", "columns": columns}, baseline=None)
-    text = sm.compile(asked, "snowflake")
+    job = spec(rankings={"relation": "runs", "columns": columns}, baseline=None)
+    text = sm.compile(job, "snowflake")
     for name in ('"ORDER"', '"USER"', '"Score"'):
         assert f"cast({name} as " in text
 
@@ -255,8 +257,8 @@ def test_an_unknown_dialect_is_told_with_the_nearest() -> None:
 
 @pytest.mark.parametrize("name", ["bigquery", "clickhouse", "postgres", "snowflake", "tsql"])
 def test_the_text_is_as_it_was_read(name: str) -> None:
-    asked = spec(metrics=["ndcg@10", "recall@100", "mrr"], baseline=None)
-    text = sm.compile(asked, name)
+    job = spec(metrics=["ndcg@10", "recall@100", "mrr"], baseline=None)
+    text = sm.compile(job, name)
     file = GOLDEN / f"ndcg.{name}.sql"
     if os.environ.get("UPDATE_GOLDEN"):
         file.write_text(text)
@@ -266,7 +268,7 @@ def test_the_text_is_as_it_was_read(name: str) -> None:
     assert label == f"-- {DIALECTS[name].title}: {trust(DIALECTS[name])}"
 
 
-@pytest.mark.parametrize("dialect", OTHERS, ids=lambda one: one.name)
+@pytest.mark.parametrize("dialect", OTHERS, ids=lambda dialect: dialect.name)
 def test_what_makes_a_database_slow_is_not_written(dialect: Dialect) -> None:
     """A decimal in an operation, and a stage that is computed once a metric."""
     text = sm.compile(spec(metrics=["ndcg@10", "recall@100", "mrr"], baseline=None), dialect.name)

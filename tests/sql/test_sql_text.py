@@ -53,20 +53,20 @@ def specs() -> Iterator[tuple[str, Mapping[str, Any]]]:
         at = "" if metric.cutoff == "none" else "@10"
         grouped = {"labels": GROUPED} if "labels.group" in metric.needs else {}
         for name, ties in (("", "id_asc"), (" ties", "average")):
-            asked = {"metrics": [f"{metric.name}{at}"], "conventions": {"ties": ties}}
-            yield metric.name + name, {**SEARCH, **grouped, **asked}
+            fields = {"metrics": [f"{metric.name}{at}"], "conventions": {"ties": ties}}
+            yield metric.name + name, {**SEARCH, **grouped, **fields}
     yield "clicks", {"clicks": CLICKS, "metrics": ["ndcg@10", "ctr@5"]}
     visits = {"impressions": {"relation": "impressions", "columns": {"session": "visit"}}}
-    asked = ["session_success", "ctr@5"]
-    yield "visits", {"clicks": {**CLICKS, **visits, "cleaning": {}}, "metrics": asked}
+    metrics = ["session_success", "ctr@5"]
+    yield "visits", {"clicks": {**CLICKS, **visits, "cleaning": {}}, "metrics": metrics}
     yield "pooled clicks", {"clicks": {**CLICKS, "labels": POOLED}, "metrics": ["ndcg@10"]}
 
 
 def texts(dialect: str) -> Iterator[tuple[str, str]]:
     """The texts of those specs that a dialect has."""
-    for name, given in specs():
+    for name, fields in specs():
         try:
-            yield name, sm.compile(sm.Spec(**given), dialect)
+            yield name, sm.compile(sm.Spec(**fields), dialect)
         except sm.SpecError:
             assert name.endswith(" ties") or dialect != "duckdb", name
 
@@ -81,7 +81,9 @@ def test_no_line_is_long_and_no_select_has_a_gap() -> None:
 def test_a_comment_says_what_a_row_is_without_the_stage_before() -> None:
     """It is read where the stage is mended, not from the top."""
     folder = Path(__file__).parents[2] / "templates"
-    texts = {one.name: one.read_text(encoding="utf-8") for one in folder.rglob("*.jinja")}
+    texts = {
+        template.name: template.read_text(encoding="utf-8") for template in folder.rglob("*.jinja")
+    }
     assert [name for name, text in texts.items() if text.startswith("-- the same")] == []
 
 
@@ -91,17 +93,17 @@ def test_no_line_is_long_whatever_holds(option: str) -> None:
     """By every choice, of the metrics that it fits."""
     values: dict[str, Any] = {"table": {1: 1, 2: 2, 3: 5, 4: 9}, "number": 2}
     for choice in OPTIONS[option].choices:
-        asked = {**SEARCH, "conventions": {option: values.get(choice.name, choice.name)}}
-        metrics = [text for text in USUAL if _fits(asked, text)]
+        fields = {**SEARCH, "conventions": {option: values.get(choice.name, choice.name)}}
+        metrics = [text for text in USUAL if _fits(fields, text)]
         assert metrics, choice.name
         if choice.name != "input_order":  # a table has no order
-            text = sm.compile(sm.Spec(**asked, metrics=metrics))
+            text = sm.compile(sm.Spec(**fields, metrics=metrics))
             assert [line for line in text.splitlines() if len(line) > WIDTH] == [], choice.name
 
 
-def _fits(asked: Mapping[str, Any], metric: str) -> bool:
+def _fits(fields: Mapping[str, Any], metric: str) -> bool:
     try:
-        sm.Spec(**asked, metrics=[metric])
+        sm.Spec(**fields, metrics=[metric])
     except sm.SpecError:
         return False
     return True
@@ -145,8 +147,8 @@ def test_the_text_of_other_dialects_is_laid_out_likewise(dialect: str) -> None:
     rankings = {"relation": "rankings", "columns": {"system": "variant", "date": "day"}}
     lists = {**SEARCH, "rankings": rankings, "metrics": metrics, "items": None}
     clicks = {"clicks": {**CLICKS, "labels": POOLED}, "metrics": ["ndcg@10"]}
-    for given in (lists, clicks):
-        text = sm.compile(sm.Spec(**given), dialect)
+    for fields in (lists, clicks):
+        text = sm.compile(sm.Spec(**fields), dialect)
         assert [line for line in text.splitlines() if len(line) > WIDTH] == []
         assert not re.search(r"\n\n +\S", text)
         assert not re.search(r"\(\n(?! +select)[^\n]{1,40}\n *\)", text)
@@ -199,9 +201,9 @@ def check_job(log: Mapping[str, Any], dialect: str) -> None:
     assert [line for line in code if len(line) > WIDTH] == []
 
 
-def told_of_a_log(name: str) -> Iterator[str]:
+def learning_statements(name: str) -> Iterator[str]:
     """The texts by which propensities are learned, models compared, or interleaved lists judged."""
-    shown = [
+    impressions = [
         {"request": n, "item": item, "position": k, "clicked": int(n % k == 0), "device": "tv"}
         | {"query": f"q{n % 2}", "team": "ab"[k % 2]}
         for n in range(40)
@@ -217,22 +219,22 @@ def told_of_a_log(name: str) -> Iterator[str]:
     ]
     rankings = {"data": pa.Table.from_pylist(lists), "columns": {"rank": "rank"}}
     method, _, merge = name.partition(" ")
-    given = {"given": {"tv": THIRDS}} if method == "given" else {}
-    given |= {"randomised": "position > 0"} if method == "randomised" else {}
+    options = {"given": {"tv": THIRDS}} if method == "given" else {}
+    options |= {"randomised": "position > 0"} if method == "randomised" else {}
     clicks = sm.clicks.Clicks(
-        log={"data": pa.Table.from_pylist(shown), "columns": columns},
-        propensity={"method": method, "by": "device", "min_clicks": 1, "positions": 3, **given},
+        log={"data": pa.Table.from_pylist(impressions), "columns": columns},
+        propensity={"method": method, "by": "device", "min_clicks": 1, "positions": 3, **options},
         labels={"pool": "query_item", "rate": merge if merge in ("ips", "coee") else "ctr"},
         interleaving={"method": merge, **({} if merge == "team_draft" else {"rankings": rankings})}
         if "_draft" in merge or "balanced" in merge
         else None,
     )
     with sm.clicks.clean(clicks) as log:
-        text, told = Translation.text, list[str]()
+        text, statements = Translation.text, list[str]()
 
         def kept(at: Translation, sql: str) -> str:
-            told.append(text(at, sql))
-            return told[-1]
+            statements.append(text(at, sql))
+            return statements[-1]
 
         with patch.object(Translation, "text", kept):
             if clicks.interleaving:
@@ -242,7 +244,7 @@ def told_of_a_log(name: str) -> Iterator[str]:
             else:
                 log.judgments()
                 log.estimate_propensities()
-    yield from told
+    yield from statements
 
 
 LEARNED = (
@@ -255,26 +257,30 @@ LEARNED = (
 @pytest.mark.parametrize("name", LEARNED)
 def test_what_is_learned_of_a_log_is_laid_out_likewise(name: str) -> None:
     """These texts no command prints; who reads a database's own log sees them."""
-    found = [one for one in told_of_a_log(name) if not one.startswith(("drop ", "describe "))]
-    assert len(found) > 1
-    for text in found:
+    statements = [
+        text for text in learning_statements(name) if not text.startswith(("drop ", "describe "))
+    ]
+    assert len(statements) > 1
+    for text in statements:
         assert [line for line in text.splitlines() if len(line) > WIDTH] == []
         assert not re.search(r"\n\n +\S", text)
         assert not re.search(r"\(\n(?! +select)[^\n]{1,40}\n *\)", text)
         assert not re.search(r"select\n +\*\n", text)
-    read = "\n".join(found)
-    computed = {name for text in found for name in columns_of_stages(text)}
-    assert {one for one in computed if not re.search(rf"(?<!\bas )\b{one}\b", read)} == set()
+    read = "\n".join(statements)
+    computed = {name for text in statements for name in columns_of_stages(text)}
+    assert {
+        column for column in computed if not re.search(rf"(?<!\bas )\b{column}\b", read)
+    } == set()
 
 
 def columns_of_stages(text: str) -> set[str]:
     """The columns that the stages of a text compute, but for one that is read whole."""
     stages, _, last = text.rpartition("\n)\n\nselect")
-    whole = re.search(r"^ \*\nfrom (\w+)|(\w+)\.\*", last)
-    stages = stages.partition(f"\n{whole[1] or whole[2]} as (")[0] if whole else stages
+    star = re.search(r"^ \*\nfrom (\w+)|(\w+)\.\*", last)
+    stages = stages.partition(f"\n{star[1] or star[2]} as (")[0] if star else stages
     tables = set(re.findall(r"^ *\) as (\w+)$|^ *(?:from|\w+ join) \S+ as (\w+)$", stages, re.M))
     named = re.findall(r" as (\w+),?$", stages, re.M)
-    return set(named) - {name for both in tables for name in both}
+    return set(named) - {name for aliases in tables for name in aliases}
 
 
 def test_what_a_user_wrote_keeps_its_parentheses_on_lines_of_their_own() -> None:
@@ -292,8 +298,8 @@ def test_the_text_of_a_click_log_begins_with_its_conventions(dialect: str) -> No
     log = {**CLICKS, "cleaning": cleaning, "labels": POOLED}
     text = sm.compile(sm.Spec(clicks=log, metrics=["ndcg@10", "ctr@5"]), dialect)
     head, _ = text.split("\n\n", 1)
-    told = head.splitlines()[1:] if dialect == "postgres" else head.splitlines()
-    assert told == [
+    comments = head.splitlines()[1:] if dialect == "postgres" else head.splitlines()
+    assert comments == [
         "-- metrics: ctr@5, ndcg@10",
         "-- labels: pool=query_item, rate=ctr, prior=10, min_impressions=1, cuts=none,",
         "--     quantiles=0.5 0.8, max_rank=none, window=none",
@@ -319,8 +325,8 @@ def test_no_stage_of_a_click_log_is_printed_twice(dialect: str) -> None:
 
 def test_the_days_of_a_job_are_conditions_of_their_own() -> None:
     rankings = {**SEARCH["rankings"], "columns": {"date": "day"}}
-    given = {"name": "search", "rankings": rankings, "labels": {"relation": "labels"}}
-    spec = sm.Spec(**given, metrics=["ndcg@10"], output={"relation": "metrics"})
+    fields = {"name": "search", "rankings": rankings, "labels": {"relation": "labels"}}
+    spec = sm.Spec(**fields, metrics=["ndcg@10"], output={"relation": "metrics"})
     text = compile_job(spec)["02_evaluation.sql"]
     where = re.search(r"\n    where (.*)\n        and (.*)\n        and (.*)\n\)", text)
     assert where is not None
@@ -338,8 +344,8 @@ def test_the_days_of_a_job_are_conditions_of_their_own() -> None:
     ],
 )
 def test_a_stage_has_a_name_that_no_table_has(mentioned: str, stage: str) -> None:
-    place = "sql" if "select" in mentioned else "relation"
-    source = {place: mentioned}
+    key = "sql" if "select" in mentioned else "relation"
+    source = {key: mentioned}
     spec = sm.Spec(rankings=source, labels={"relation": "graded"}, metrics=["ndcg@10"])
     assert f"\n{stage} as (\n" in sm.compile(spec)
 
