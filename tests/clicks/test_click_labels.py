@@ -84,28 +84,34 @@ class Request:
         return MIDNIGHT + timedelta(hours=self.hour)
 
 
-def asked(log: Sequence[Request], **more: Any) -> dict[str, Any]:
+def clicks_of(log: Sequence[Request], **options: Any) -> dict[str, Any]:
     """The `clicks` of a spec: two tables."""
-    shown = [
-        {"request": f"r{n}", "query": one.query, "item": item, "position": place, "at": one.at}
-        for n, one in enumerate(log)
-        for place, item in enumerate(one.items, start=1)
+    impression_rows = [
+        {
+            "request": f"r{n}",
+            "query": request.query,
+            "item": item,
+            "position": position,
+            "at": request.at,
+        }
+        for n, request in enumerate(log)
+        for position, item in enumerate(request.items, start=1)
     ]
-    done = [
-        {"request": f"r{n}", "item": item, "action": action, "at": one.at}
-        for n, one in enumerate(log)
-        for action, items in (("click", one.clicked), ("purchase", one.bought))
+    event_rows = [
+        {"request": f"r{n}", "item": item, "action": action, "at": request.at}
+        for n, request in enumerate(log)
+        for action, items in (("click", request.clicked), ("purchase", request.bought))
         for item in items
     ]
     columns = {"request": "request", "item": "item", "time": "at"}
     first = {**columns, "query": "query", "position": "position"}
     return {
-        "impressions": {"data": pa.Table.from_pylist(shown, SHOWN), "columns": first},
+        "impressions": {"data": pa.Table.from_pylist(impression_rows, SHOWN), "columns": first},
         "events": {
-            "data": pa.Table.from_pylist(done, DONE),
+            "data": pa.Table.from_pylist(event_rows, DONE),
             "columns": {**columns, "action": "action"},
         },
-        **more,
+        **options,
     }
 
 
@@ -114,10 +120,13 @@ ENGINE = duckdb.connect()
 
 
 @contextmanager
-def opened(log: Sequence[Request], **more: Any) -> Iterator[CleanLog]:
+def opened(log: Sequence[Request], **options: Any) -> Iterator[CleanLog]:
     """A log, cleaned."""
-    with connect(ENGINE) as engine, cleaned_log(Clicks(**asked(log, **more)), engine) as done:
-        yield done
+    with (
+        connect(ENGINE) as engine,
+        cleaned_log(Clicks(**clicks_of(log, **options)), engine) as cleaned,
+    ):
+        yield cleaned
 
 
 COLUMNS = [
@@ -142,20 +151,20 @@ def impressions(
     log: Sequence[Request],
 ) -> Iterator[tuple[str | None, str, int, bool, bool]]:
     """Query, item, position, whether clicked, whether bought: each item of a request once."""
-    for one in log:
-        for place, item in enumerate(one.items, start=1):
-            if one.items.index(item) == place - 1:
-                yield one.query, item, place, item in one.clicked, item in one.bought
+    for request in log:
+        for position, item in enumerate(request.items, start=1):
+            if request.items.index(item) == position - 1:
+                yield request.query, item, position, item in request.clicked, item in request.bought
 
 
 def examined(log: Sequence[Request]) -> Iterator[tuple[str | None, str, bool]]:
     """Query, item, whether it is the last click: what stands down to that, all without one."""
-    for one in log:
-        places = {item: one.items.index(item) for item in one.items}
-        last = max((places[item] for item in one.clicked), default=len(one.items))
-        for item, place in places.items():
-            if place <= last:
-                yield one.query, item, place == last
+    for request in log:
+        indexes = {item: request.items.index(item) for item in request.items}
+        last = max((indexes[item] for item in request.clicked), default=len(request.items))
+        for item, index in indexes.items():
+            if index <= last:
+                yield request.query, item, index == last
 
 
 def share(flags: Sequence[bool]) -> Fraction:
@@ -175,31 +184,43 @@ def reference(
     """(query, item) -> its judgment, from the formulas, in fractions; one request left out."""
     rows = list(impressions(log))
     by_position, by_pair = defaultdict(list), defaultdict(list)
-    for *_, place, clicked, _ in rows:
-        by_position[place].append(clicked)
-    others = [request for number, request in enumerate(log) if number != without]
-    for query, item, place, clicked, bought in impressions(others):
-        by_pair[query, item].append((place, clicked, bought))
-    ctr = {place: share(flags) for place, flags in by_position.items()}
-    more, rates = Fraction(str(prior)), {}
+    for *_, position, clicked, _ in rows:
+        by_position[position].append(clicked)
+    remaining = [request for number, request in enumerate(log) if number != without]
+    for query, item, position, clicked, bought in impressions(remaining):
+        by_pair[query, item].append((position, clicked, bought))
+    ctr = {position: share(flags) for position, flags in by_position.items()}
+    prior_weight, rates = Fraction(str(prior)), {}
     looks = list(examined(log))
     overall = share([last for *_, last in looks]) if looks else Fraction()
-    for pair, own in by_pair.items():
-        clicks, purchases = sum(one[1] for one in own), sum(one[2] for one in own)
-        expected = sum((ctr[place] for place, *_ in own), Fraction())
+    for pair, outcomes in by_pair.items():
+        clicks, purchases = (
+            sum(outcome[1] for outcome in outcomes),
+            sum(outcome[2] for outcome in outcomes),
+        )
+        expected = sum((ctr[position] for position, *_ in outcomes), Fraction())
         over, under = {
-            "ctr": (clicks + more * share([row[3] for row in rows]), len(own) + more),
-            "coec": (clicks + more, expected + more),
-            "sdbn": (
-                sum(last for *of, last in looks if tuple(of) == pair) + more * overall,
-                sum(tuple(of) == pair for *of, _ in looks) + more,
+            "ctr": (
+                clicks + prior_weight * share([row[3] for row in rows]),
+                len(outcomes) + prior_weight,
             ),
-            "purchase_rate": (purchases + more * share([row[4] for row in rows]), len(own) + more),
+            "coec": (clicks + prior_weight, expected + prior_weight),
+            "sdbn": (
+                sum(last for *of, last in looks if tuple(of) == pair) + prior_weight * overall,
+                sum(tuple(of) == pair for *of, _ in looks) + prior_weight,
+            ),
+            "purchase_rate": (
+                purchases + prior_weight * share([row[4] for row in rows]),
+                len(outcomes) + prior_weight,
+            ),
         }[rate]
-        if pair[0] is not None and len(own) >= min_impressions and under:
-            rates[pair] = (len(own), clicks, purchases, expected, over / under)
-    values = sorted(one[-1] for one in rates.values())
-    return {pair: (*one, grade(one[-1], values, cuts, quantiles)) for pair, one in rates.items()}
+        if pair[0] is not None and len(outcomes) >= min_impressions and under:
+            rates[pair] = (len(outcomes), clicks, purchases, expected, over / under)
+    values = sorted(judged[-1] for judged in rates.values())
+    return {
+        pair: (*judged, grade(judged[-1], values, cuts, quantiles))
+        for pair, judged in rates.items()
+    }
 
 
 def grade(
@@ -215,28 +236,28 @@ def grade(
 
 def quantile(rates: Sequence[Fraction], q: Fraction) -> Fraction:
     """The smallest rate for which at least a share of q of all rates is not above it."""
-    return next(r for r in rates if Fraction(sum(one <= r for one in rates), len(rates)) >= q)
+    return next(r for r in rates if Fraction(sum(rate <= r for rate in rates), len(rates)) >= q)
 
 
 def judgments(log: Sequence[Request], **options: Any) -> Judged:
     """What the SQL says, in the order of its columns."""
     cleaning = options.pop("cleaning", {})
-    with opened(log, labels={"pool": "query_item", **options}, cleaning=cleaning) as done:
-        return told(done.judgments())
+    with opened(log, labels={"pool": "query_item", **options}, cleaning=cleaning) as cleaned:
+        return judgments_of(cleaned.judgments())
 
 
-def relabelled(done: CleanLog, **options: Any) -> CleanLog:
+def relabelled(cleaned: CleanLog, **options: Any) -> CleanLog:
     """The same clean log with other labels."""
     labels = ClickLabels(**{"pool": "query_item", **options})
-    clicks = done.tables.clicks.model_copy(update={"labels": labels})
-    return replace(done, tables=replace(done.tables, clicks=clicks))
+    clicks = cleaned.tables.clicks.model_copy(update={"labels": labels})
+    return replace(cleaned, tables=replace(cleaned.tables, clicks=clicks))
 
 
 EXAMINED = ["n_examined", "n_last_clicks"]
 """What judgments by `sdbn` have besides."""
 
 
-def told(table: pa.Table) -> Judged:
+def judgments_of(table: pa.Table) -> Judged:
     """(query, item) -> the numbers of a table of judgments."""
     if "n_examined" in table.column_names:
         table = table.drop_columns(EXAMINED)
@@ -247,10 +268,12 @@ def told(table: pa.Table) -> Judged:
     return {row[:2]: row[2:] for row in rows}
 
 
-def same(found: Mapping[Any, Any], wanted: Mapping[Any, Any]) -> None:
-    assert found.keys() == wanted.keys()
+def same(actual: Mapping[Any, Any], wanted: Mapping[Any, Any]) -> None:
+    assert actual.keys() == wanted.keys()
     for key, numbers in wanted.items():
-        assert found[key] == pytest.approx([float(one) for one in numbers], rel=1e-12, abs=1e-12)
+        assert actual[key] == pytest.approx(
+            [float(number) for number in numbers], rel=1e-12, abs=1e-12
+        )
 
 
 LOG = [
@@ -267,16 +290,16 @@ LOG = [
 
 
 def test_the_clicks_are_counted_by_hand() -> None:
-    found = judgments(LOG)
+    judged = judgments(LOG)
     # 19 impressions without the second a of "shoés", 8 clicks: at position 1: 4 of 8
     # (r0 r1 r2 r5), at 2: 2 of 8 (r3 r7), at 3: 2 of 4 (r2 r6).
-    assert found["shoes", "a"] == (3, 2, 2, 1 / 2 + 2 / 8 + 2 / 4, 0.666666666667, 0.666666666667)
-    assert found["shoes", "c"] == (3, 1, 0, 2 / 4 + 2 / 4 + 1 / 2, 0.333333333333, 0.333333333333)
-    assert found["Shoes", "b"] == (1, 1, 1, 1 / 4, 1, 1)
-    assert found["shoes ", "a"] == (1, 0, 0, 1 / 2, 0, 0)
-    assert found["shoés", "a"] == (1, 1, 0, 1 / 2, 1, 1)
-    assert found["", "A"] == (1, 1, 0, 1 / 4, 1, 1)
-    assert len(found) == 3 + 2 + 2 + 2 + 2
+    assert judged["shoes", "a"] == (3, 2, 2, 1 / 2 + 2 / 8 + 2 / 4, 0.666666666667, 0.666666666667)
+    assert judged["shoes", "c"] == (3, 1, 0, 2 / 4 + 2 / 4 + 1 / 2, 0.333333333333, 0.333333333333)
+    assert judged["Shoes", "b"] == (1, 1, 1, 1 / 4, 1, 1)
+    assert judged["shoes ", "a"] == (1, 0, 0, 1 / 2, 0, 0)
+    assert judged["shoés", "a"] == (1, 1, 0, 1 / 2, 1, 1)
+    assert judged["", "A"] == (1, 1, 0, 1 / 4, 1, 1)
+    assert len(judged) == 3 + 2 + 2 + 2 + 2
 
 
 CASES: list[dict[str, Any]] = [
@@ -289,13 +312,13 @@ CASES: list[dict[str, Any]] = [
 
 @pytest.fixture(scope="module")
 def clean() -> Iterator[CleanLog]:
-    with connect() as own, cleaned_log(Clicks(**asked(LOG)), own) as done:
-        yield done
+    with connect() as engine, cleaned_log(Clicks(**clicks_of(LOG)), engine) as cleaned:
+        yield cleaned
 
 
 @pytest.mark.parametrize("options", CASES, ids=str)
 def test_every_option_is_what_its_formula_says(clean: CleanLog, options: dict[str, Any]) -> None:
-    same(told(relabelled(clean, **options).judgments()), reference(LOG, **options))
+    same(judgments_of(relabelled(clean, **options).judgments()), reference(LOG, **options))
 
 
 @pytest.mark.parametrize(
@@ -318,24 +341,24 @@ def test_every_option_changes_a_row_and_keeps_one(options: dict[str, Any]) -> No
         Request("tv", "c"),
         Request("pc", "ad", clicked="d"),
     ]
-    plain, found = judgments(log), judgments(log, **options)
-    assert any(found.get(pair) == one for pair, one in plain.items())
-    assert any(found.get(pair) != one for pair, one in plain.items())
+    plain, changed = judgments(log), judgments(log, **options)
+    assert any(changed.get(pair) == judgment for pair, judgment in plain.items())
+    assert any(changed.get(pair) != judgment for pair, judgment in plain.items())
 
 
 def test_what_nobody_looked_at_is_no_impression() -> None:
     log = [Request("tv", "abc", clicked="a"), Request("tv", "cab", clicked="b")]
-    seen = [Request("tv", "a", clicked="a"), Request("tv", "cab", clicked="b")]
+    examined_log = [Request("tv", "a", clicked="a"), Request("tv", "cab", clicked="b")]
     for rate in ("ctr", "coec"):
-        same(judgments(log, rate=rate, cleaning={"unseen": 0}), reference(seen, rate=rate))
+        same(judgments(log, rate=rate, cleaning={"unseen": 0}), reference(examined_log, rate=rate))
         same(judgments(log, rate=rate), reference(log, rate=rate))
 
 
 def test_an_item_that_is_shown_twice_in_a_request_counts_once() -> None:
     for deduplicate in (True, False):
-        found = judgments(LOG, rate="coec", cleaning={"deduplicate": deduplicate})
-        same(found, reference(LOG, rate="coec"))
-        assert found["shoés", "a"][0] == 1
+        judged = judgments(LOG, rate="coec", cleaning={"deduplicate": deduplicate})
+        same(judged, reference(LOG, rate="coec"))
+        assert judged["shoés", "a"][0] == 1
 
 
 TEXTS = st.sampled_from(["tv", "TV", "tv ", " tv", "té", "te", "", None])
@@ -374,11 +397,11 @@ def test_any_log_is_what_the_formulas_say(
     log: list[Request], options: dict[str, Any], steps: dict[str, Any]
 ) -> None:
     """And a request that is judged by the others alone has the grades that they give."""
-    with opened(log, labels={**POOL, **options, **steps}) as done:
-        same(told(done.judgments()), reference(log, **options, **steps))
-        if not can_leave_own_out(done.tables.clicks.labels):
+    with opened(log, labels={**POOL, **options, **steps}) as cleaned:
+        same(judgments_of(cleaned.judgments()), reference(log, **options, **steps))
+        if not can_leave_own_out(cleaned.tables.clicks.labels):
             return
-        rows = done.engine.rows(labels_of(replace(done.tables, leaves_own_out=True)))
+        rows = cleaned.engine.rows(labels_of(replace(cleaned.tables, leaves_own_out=True)))
     assert len({row[:2] for row in rows}) == len(rows)
     wanted = {
         (f"r{number}", item): judgment[-1:]
@@ -391,38 +414,45 @@ def test_any_log_is_what_the_formulas_say(
 
 def test_a_log_without_a_click_has_rates_of_0_and_none_over_expected_clicks() -> None:
     log = [Request("tv", "ab"), Request("tv", "ba")]
-    assert {one[-1] for one in judgments(log).values()} == {0}
-    assert {one[-1] for one in judgments(log, prior=2).values()} == {0}
+    assert {judgment[-1] for judgment in judgments(log).values()} == {0}
+    assert {judgment[-1] for judgment in judgments(log, prior=2).values()} == {0}
     assert judgments(log, rate="coec") == {}
-    assert {one[-2:] for one in judgments(log, rate="coec", prior=2).values()} == {(1, 1)}
+    assert {judgment[-2:] for judgment in judgments(log, rate="coec", prior=2).values()} == {(1, 1)}
 
 
 def test_equal_rates_have_one_grade_and_nothing_is_above_the_highest() -> None:
     log = [Request("tv", "abcd", clicked="ab"), Request("tv", "dcba", clicked="a")]
     # c and d: 0, b: 1/2, a: 1. Half of the pairs are not above 0, three quarters not above 1/2.
-    found = judgments(log, quantiles=[0.5, 0.75])
-    assert {item: one[-1] for (_, item), one in found.items()} == {"a": 2, "b": 1, "c": 0, "d": 0}
-    found = judgments(log, quantiles=[0.76])
-    assert {item: one[-1] for (_, item), one in found.items()} == dict.fromkeys("abcd", 0)
+    judged = judgments(log, quantiles=[0.5, 0.75])
+    assert {item: judgment[-1] for (_, item), judgment in judged.items()} == {
+        "a": 2,
+        "b": 1,
+        "c": 0,
+        "d": 0,
+    }
+    judged = judgments(log, quantiles=[0.76])
+    assert {item: judgment[-1] for (_, item), judgment in judged.items()} == dict.fromkeys(
+        "abcd", 0
+    )
 
 
 def test_a_tenth_is_a_tenth() -> None:
     items = "abcdefghij"
     log = [Request("tv", items, clicked=items[n:]) for n in range(10)]
-    found = judgments(log, quantiles=[0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9])
-    grades = {item: one[-1] for (_, item), one in found.items()}
+    judged = judgments(log, quantiles=[0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9])
+    grades = {item: judgment[-1] for (_, item), judgment in judged.items()}
     assert grades == {item: n for n, item in enumerate(items)}
 
 
 def test_what_is_shown_too_seldom_has_no_label_but_counts_in_the_means() -> None:
     log = [Request("tv", "a"), Request("tv", "a", clicked="a"), Request("pc", "a", clicked="a")]
-    found = judgments(log, prior=1, min_impressions=2)
-    same(found, {("tv", "a"): (2, 1, 0, 4 / 3, (1 + 2 / 3) / 3, (1 + 2 / 3) / 3)})
+    judged = judgments(log, prior=1, min_impressions=2)
+    same(judged, {("tv", "a"): (2, 1, 0, 4 / 3, (1 + 2 / 3) / 3, (1 + 2 / 3) / 3)})
 
 
-def labels(log: Sequence[Request], **more: Any) -> set[tuple[str, str, float]]:
-    with opened(log, **more) as done:
-        rows = done.engine.rows(done.labels())
+def labels(log: Sequence[Request], **options: Any) -> set[tuple[str, str, float]]:
+    with opened(log, **options) as cleaned:
+        rows = cleaned.engine.rows(cleaned.labels())
     assert len(set(rows)) == len(rows)
     return set(rows)
 
@@ -441,9 +471,11 @@ def test_pooled_labels_are_those_of_every_request_with_the_text() -> None:
         Request("TV", "c"),
         Request(None, "a"),
     ]
-    wanted = {(f"r{n}", item, one) for n in (0, 1) for item, one in (("a", 1), ("b", 0), ("c", 0))}
-    found = labels(log, labels={"pool": "query_item", "cuts": [0.5]})
-    assert found == wanted | {("r2", "c", 0)}
+    wanted = {
+        (f"r{n}", item, label) for n in (0, 1) for item, label in (("a", 1), ("b", 0), ("c", 0))
+    }
+    rows = labels(log, labels={"pool": "query_item", "cuts": [0.5]})
+    assert rows == wanted | {("r2", "c", 0)}
 
 
 DAYS: dict[str, Any] = {
@@ -461,52 +493,52 @@ WEEK = [
 
 
 def test_labels_are_learned_in_one_window_and_requests_evaluated_in_another() -> None:
-    with opened(WEEK, **DAYS) as done:
-        assert [tuple(row.values()) for row in done.judgments().to_pylist()] == [
+    with opened(WEEK, **DAYS) as cleaned:
+        assert [tuple(row.values()) for row in cleaned.judgments().to_pylist()] == [
             ("tv", "a", 2, 0, 0, 0, 0, 0),
             ("tv", "b", 2, 1, 0, 1, 0.5, 0.5),
         ]
-        assert set(done.engine.rows(done.labels())) == {("r3", "a", 0), ("r3", "b", 0.5)}
-        shown = {row[:2] for row in done.engine.rows(done.rankings())}
-        assert shown == {("r3", "b"), ("r3", "c"), ("r4", "b")}
+        assert set(cleaned.engine.rows(cleaned.labels())) == {("r3", "a", 0), ("r3", "b", 0.5)}
+        pairs = {row[:2] for row in cleaned.engine.rows(cleaned.rankings())}
+        assert pairs == {("r3", "b"), ("r3", "c"), ("r4", "b")}
 
 
 def test_judgments_of_too_few_impressions_say_how_many_there_are() -> None:
     log = [Request("tv", "ab"), Request("tv", "ab"), Request(None, "abc")]
     few = {"pool": "query_item", "min_impressions": 9}
-    with opened(log, labels=few) as done, pytest.raises(InputError, match="are 4 impressions"):
-        done.judgments(some=True)
+    with opened(log, labels=few) as cleaned, pytest.raises(InputError, match="are 4 impressions"):
+        cleaned.judgments(some=True)
     none = {"pool": "query_item", "rate": "coec"}
-    with opened(log, labels=none) as done, pytest.raises(InputError, match="0 of 4 impressions"):
-        done.judgments(some=True)
+    with opened(log, labels=none) as cleaned, pytest.raises(InputError, match="0 of 4 impressions"):
+        cleaned.judgments(some=True)
 
 
 def test_a_request_is_of_the_day_on_which_it_began() -> None:
-    late = asked([Request("tv", "ab", clicked="b", hour=47.9)], daily=False)
+    late = clicks_of([Request("tv", "ab", clicked="b", hour=47.9)], daily=False)
     first = late["impressions"]["data"].to_pylist()
     first[1]["at"] = MIDNIGHT + timedelta(hours=48.1)
     late["impressions"]["data"] = pa.Table.from_pylist(first, SHOWN)
     late["events"]["data"] = late["events"]["data"].drop_columns("at")
     late["events"]["columns"].pop("time")
     for start, rows in (("2026-01-02", 2), ("2026-01-03", 0)):
-        given = Clicks(**late, evaluation={"start": start, "end": "2026-01-04"})
-        both = {"pool": "query_item", "window": {"end": start}}
-        apart = Clicks(**late, labels=both, evaluation={"start": start})
-        for clicks in (given, apart):
-            with connect(ENGINE) as engine, cleaned_log(clicks, engine) as done:
-                assert len(engine.rows(done.rankings())) == rows
-                assert done.tables.clicks.labels.pools is False or (
-                    done.judgments().num_rows == 2 - rows
+        by_evaluation = Clicks(**late, evaluation={"start": start, "end": "2026-01-04"})
+        pool = {"pool": "query_item", "window": {"end": start}}
+        apart = Clicks(**late, labels=pool, evaluation={"start": start})
+        for clicks in (by_evaluation, apart):
+            with connect(ENGINE) as engine, cleaned_log(clicks, engine) as cleaned:
+                assert len(engine.rows(cleaned.rankings())) == rows
+                assert cleaned.tables.clicks.labels.pools is False or (
+                    cleaned.judgments().num_rows == 2 - rows
                 )
 
 
 def test_an_evaluation_sees_its_days_alone_also_online_and_without_results() -> None:
-    found = {"request": [f"r{n}" for n in range(6)] + ["x3", "x4"], "query": ["tv"] * 8}
-    hours = [one.hour for one in WEEK] + [71.0, 73.0]
+    request_columns = {"request": [f"r{n}" for n in range(6)] + ["x3", "x4"], "query": ["tv"] * 8}
+    hours = [request.hour for request in WEEK] + [71.0, 73.0]
     at = [MIDNIGHT + timedelta(hours=hour) for hour in hours]
-    table = pa.table({**found, "at": pa.array(at, pa.timestamp("us"))})
+    table = pa.table({**request_columns, "at": pa.array(at, pa.timestamp("us"))})
     columns = {"request": "request", "query": "query", "time": "at"}
-    clicks = asked(WEEK, **DAYS, requests={"data": table, "columns": columns})
+    clicks = clicks_of(WEEK, **DAYS, requests={"data": table, "columns": columns})
     metrics = ["recall(rel=0.1)@1", "ndcg(gain=linear)@2", "ctr", "zero_result_rate"]
     result = evaluate_clicks(sm.Spec(clicks=clicks, metrics=metrics), ENGINE)
     assert result.offline["recall(rel=0.1)@1"] == 1
@@ -522,17 +554,22 @@ def test_labels_of_requests_that_are_not_evaluated_are_not_missing() -> None:
     days = {"start": "2026-01-02", "end": "2026-01-04"}
     assert labels(WEEK, evaluation=days) == {("r1", "b", 1)}
     for pool in ({}, {"labels": POOL | {"window": {"end": "2026-01-02"}}}):
-        clicks = asked(WEEK, evaluation=days, **pool)
+        clicks = clicks_of(WEEK, evaluation=days, **pool)
         result = evaluate_clicks(sm.Spec(clicks=clicks, metrics=["recall@5"]), ENGINE)
         (row,) = result.offline.to_dicts()
         assert row["n_missing"] == 0
 
 
 def test_the_evaluation_of_pooled_labels_is_that_of_the_labels_by_themselves() -> None:
-    given = {"labels": {"pool": "query_item", "rate": "coec", "prior": 1, "quantiles": [0.5, 0.9]}}
-    result = evaluate_clicks(sm.Spec(clicks=asked(LOG, **given), metrics=["ndcg@2", "mrr"]))
-    with opened(LOG, **given) as done:
-        rankings, truth = done.engine.table(done.rankings()), done.engine.table(done.labels())
+    options = {
+        "labels": {"pool": "query_item", "rate": "coec", "prior": 1, "quantiles": [0.5, 0.9]}
+    }
+    result = evaluate_clicks(sm.Spec(clicks=clicks_of(LOG, **options), metrics=["ndcg@2", "mrr"]))
+    with opened(LOG, **options) as cleaned:
+        rankings, truth = (
+            cleaned.engine.table(cleaned.rankings()),
+            cleaned.engine.table(cleaned.labels()),
+        )
     apart = sm.evaluate(rankings.drop_columns(["system", "metric_date"]), truth, ["ndcg@2", "mrr"])
     assert result.offline["ndcg@2"] == pytest.approx(apart["ndcg@2"], abs=1e-12)
     assert result.offline["mrr"] == pytest.approx(apart["mrr"], abs=1e-12)
@@ -540,9 +577,9 @@ def test_the_evaluation_of_pooled_labels_is_that_of_the_labels_by_themselves() -
 
 def test_a_window_may_be_open_at_one_end() -> None:
     days = {"labels": {"pool": "query_item", "window": {"end": "2026-01-02"}}}
-    with opened(WEEK, **days, evaluation={"start": "2026-01-02"}) as done:
-        assert [row["item_id"] for row in done.judgments().to_pylist()] == ["a"]
-        assert {row[0] for row in done.engine.rows(done.labels())} == {"r1", "r2", "r3", "r5"}
+    with opened(WEEK, **days, evaluation={"start": "2026-01-02"}) as cleaned:
+        assert [row["item_id"] for row in cleaned.judgments().to_pylist()] == ["a"]
+        assert {row[0] for row in cleaned.engine.rows(cleaned.labels())} == {"r1", "r2", "r3", "r5"}
 
 
 JANUARY, LATE = {"start": "2026-01-01", "end": "2026-01-15"}, {"start": "2026-01-14"}
@@ -593,14 +630,14 @@ WRONG: list[tuple[dict[str, Any], str]] = [
 @pytest.mark.parametrize(("wrong", "message"), WRONG, ids=str)
 def test_what_is_wrong_is_told(wrong: dict[str, Any], message: str) -> None:
     with pytest.raises(sm.SpecError, match=message):
-        sm.Spec(clicks=asked(LOG, **wrong), metrics=["mrr"])
+        sm.Spec(clicks=clicks_of(LOG, **wrong), metrics=["mrr"])
 
 
 WIDE = pa.table({"request_id": ["r"], "item_id": ["a"], "position": [1], "clicked": [1]})
 
 
 @pytest.mark.parametrize(
-    ("more", "message"),
+    ("options", "message"),
     [
         ({"labels": POOL}, r"pool query_item need log\.columns\.query"),
         ({"evaluation": LATE}, r"need log\.columns\.time"),
@@ -618,23 +655,23 @@ WIDE = pa.table({"request_id": ["r"], "item_id": ["a"], "position": [1], "clicke
         ),
     ],
 )
-def test_a_column_that_is_needed_is_named(more: dict[str, Any], message: str) -> None:
-    log = {"data": WIDE, "columns": more.pop("log", {})}
+def test_a_column_that_is_needed_is_named(options: dict[str, Any], message: str) -> None:
+    log = {"data": WIDE, "columns": options.pop("log", {})}
     with pytest.raises(sm.SpecError, match=message):
-        sm.Spec(clicks={"log": log, **more}, metrics=["mrr"])
+        sm.Spec(clicks={"log": log, **options}, metrics=["mrr"])
 
 
 def test_clicks_stand_in_place_of_labels() -> None:
     with pytest.raises(sm.SpecError, match="clicks replace rankings and labels; leave out labels"):
-        sm.Spec(clicks=asked(LOG), labels={"relation": "truth"}, metrics=["mrr"])
+        sm.Spec(clicks=clicks_of(LOG), labels={"relation": "truth"}, metrics=["mrr"])
 
 
 def test_judgments_are_of_pooled_labels() -> None:
     with (
-        opened(LOG) as done,
+        opened(LOG) as cleaned,
         pytest.raises(sm.SpecError, match="pool: query_item}}, given pool impr"),
     ):
-        done.judgments()
+        cleaned.judgments()
 
 
 def test_a_wide_table_pools_too() -> None:
@@ -651,8 +688,8 @@ def test_a_wide_table_pools_too() -> None:
     )
     labels = POOL | {"rate": "purchase_rate"}
     clicks = Clicks(log={"data": table, "columns": columns}, labels=labels)
-    with connect(ENGINE) as engine, cleaned_log(clicks, engine) as done:
-        assert [tuple(row.values()) for row in done.judgments().to_pylist()] == [
+    with connect(ENGINE) as engine, cleaned_log(clicks, engine) as cleaned:
+        assert [tuple(row.values()) for row in cleaned.judgments().to_pylist()] == [
             ("tv", "a", 2, 1, 1, 1, 0.5, 0.5),
             ("tv", "b", 1, 0, 0, 0, 0, 0),
         ]
@@ -666,11 +703,11 @@ def test_the_text_is_portable(options: dict[str, Any]) -> None:
         events={"relation": "done", "columns": role | {"action": "a"}},
         labels=POOL | options,
     )
-    with duckdb.connect() as own, connect(own) as engine:
-        own.execute("create table shown (r text, i text, q text, p bigint)")
-        own.execute("create table done (r text, i text, a text)")
-        with cleaned_log(clicks, engine) as done:
-            tables = done.tables
+    with duckdb.connect() as connection, connect(connection) as engine:
+        connection.execute("create table shown (r text, i text, q text, p bigint)")
+        connection.execute("create table done (r text, i text, a text)")
+        with cleaned_log(clicks, engine) as cleaned:
+            tables = cleaned.tables
     for name in ("postgres", "clickhouse", "spark", "sqlite"):
         for text in (pooled(tables), labels_of(tables, POOLED)):
             assert translated(text, dialect_named(name), {})
@@ -716,8 +753,8 @@ def lists_of(days: int) -> list[Request]:
         for number in range(12):
             items = "".join(chance.sample("abcd", 3))
             clicked = "".join(
-                one
-                for one, odds in zip(items, (0.7, 0.4, 0.2), strict=True)
+                item
+                for item, odds in zip(items, (0.7, 0.4, 0.2), strict=True)
                 if chance.random() < odds
             )
             log.append(Request(f"q{number % 3}", items, clicked, hour=24 * day + number))
@@ -728,15 +765,17 @@ def lists_of(days: int) -> list[Request]:
 def test_labels_side_by_side() -> None:
     """Each line is what a spec with these labels says; what judges itself is told everywhere."""
     propensity = {"method": "given", "given": {1: 1, 2: 0.5, 3: 0.25}}
-    given = asked(lists_of(4), propensity=propensity, daily=True)
+    click_options = clicks_of(lists_of(4), propensity=propensity, daily=True)
     first, second = {"end": "2026-01-03"}, {"start": "2026-01-03"}
-    spec = sm.Spec(clicks={**given, "labels": POOL}, metrics=["ndcg@3", "mrr"])
+    spec = sm.Spec(clicks={**click_options, "labels": POOL}, metrics=["ndcg@3", "mrr"])
     with connect() as engine:
-        found = compare_labels(spec, engine)
-    value = {(row["labels"], row["first_day"], row["metric"]): row["value"] for row in found.rows}
+        comparison = compare_labels(spec, engine)
+    value = {
+        (row["labels"], row["first_day"], row["metric"]): row["value"] for row in comparison.rows
+    }
 
     def means(**changed: Any) -> dict[str, float]:
-        clicks = {**given, "daily": False, "labels": POOL, **changed}
+        clicks = {**click_options, "daily": False, "labels": POOL, **changed}
         result = evaluate_clicks(sm.Spec(clicks=clicks, metrics=["ndcg@3", "mrr"])).offline
         assert result is not None
         return {name: result[name] for name in ("ndcg@3", "mrr")}
@@ -749,27 +788,33 @@ def test_labels_side_by_side() -> None:
         ),
     }.items():
         assert {name: value[labels, day, name] for name in wanted} == pytest.approx(wanted)
-    own, other = (value[one, None, "ndcg@3"] for one in (AS_SAID, OTHERS))
-    assert own > other
-    assert f"ndcg@3 of clicks is {own:.4f}, but {other:.4f} where each" in " ".join(found.notes)
-    assert f"{own - other:+.4f} " in " ".join(found.notes)
-    assert found.moved
-    assert all(row["rank"] != row["corrected_rank"] for row in found.moved)
-    apart = {**given, "labels": {**POOL, "rate": "ips", "window": first}, "evaluation": second}
+    as_said, by_others = (value[variant, None, "ndcg@3"] for variant in (AS_SAID, OTHERS))
+    assert as_said > by_others
+    assert f"ndcg@3 of clicks is {as_said:.4f}, but {by_others:.4f} where each" in " ".join(
+        comparison.notes
+    )
+    assert f"{as_said - by_others:+.4f} " in " ".join(comparison.notes)
+    assert comparison.moved
+    assert all(row["rank"] != row["corrected_rank"] for row in comparison.moved)
+    apart = {
+        **click_options,
+        "labels": {**POOL, "rate": "ips", "window": first},
+        "evaluation": second,
+    }
     with connect() as engine:
-        whole = compare_labels(sm.Spec(clicks=apart, metrics=["mrr"]), engine)
+        windowed = compare_labels(sm.Spec(clicks=apart, metrics=["mrr"]), engine)
     names = ["as the spec says", "not corrected for positions (ctr)", "learned from all requests"]
-    assert list(dict.fromkeys(row["labels"] for row in whole.rows)) == names
+    assert list(dict.fromkeys(row["labels"] for row in windowed.rows)) == names
     with (
         connect() as engine,
         pytest.raises(sm.SpecError, match=r"labels: \{pool: query_item, rate"),
     ):
-        compare_labels(sm.Spec(clicks=given, metrics=["mrr"]), engine)
+        compare_labels(sm.Spec(clicks=click_options, metrics=["mrr"]), engine)
 
 
 @by_turns(2.8)
 def test_the_command_compares_labels(tmp_path: Path) -> None:
-    clicks = asked(lists_of(2))
+    clicks = clicks_of(lists_of(2))
     for name in ("impressions", "events"):
         file = tmp_path / f"{name}.parquet"
         pq.write_table(clicks[name].pop("data"), file)
@@ -780,10 +825,10 @@ def test_the_command_compares_labels(tmp_path: Path) -> None:
         )
     )
     run = CliRunner()
-    told = run.invoke(cli, ["clicks", "compare-labels", str(tmp_path / "s.yml")])
-    assert told.exit_code == 0, told.output
-    assert "learned from the other requests" in told.output
-    assert " 's '    0." in told.output
+    compared = run.invoke(cli, ["clicks", "compare-labels", str(tmp_path / "s.yml")])
+    assert compared.exit_code == 0, compared.output
+    assert "learned from the other requests" in compared.output
+    assert " 's '    0." in compared.output
     rows = json.loads(
         run.invoke(cli, ["clicks", "compare-labels", str(tmp_path / "s.yml"), "-o", "json"]).output
     )
@@ -792,4 +837,4 @@ def test_the_command_compares_labels(tmp_path: Path) -> None:
     assert "learned from the requests that they judge" in plain.output
     old = run.invoke(cli, ["clicks", str(tmp_path / "s.yml"), "--compare-labels"])
     assert "--compare-labels is now a page: sqlmetrics clicks compare-labels LOG" in old.stderr
-    assert old.stdout == told.stdout
+    assert old.stdout == compared.stdout

@@ -47,11 +47,11 @@ EAST, WEST = timezone(timedelta(hours=8)), timezone(-timedelta(hours=3, minutes=
 def value(result: ClickResult, metric: str) -> float | None:
     """The only value of a metric."""
     (row,) = (row for row in result.online().to_pylist() if row["metric"] == metric)
-    found: float | None = row["value"]
-    return found
+    metric_value: float | None = row["value"]
+    return metric_value
 
 
-def left(result: ClickResult) -> Mapping[tuple[str, str], int]:
+def left_out(result: ClickResult) -> Mapping[tuple[str, str], int]:
     """What was left out, and why."""
     return {(step.what, step.why): step.removed for step in result.steps if step.removed}
 
@@ -113,11 +113,11 @@ def test_texts_are_times_on_every_database(name: str, servers: Any) -> None:
             clicks = Clicks(log={"relation": "texts_log", "columns": columns}, daily=True)
             with cleaned_log(clicks, engine) as log:
                 source = log.tables.of["user_impressions"]
-                shown = with_stages(
+                sql = with_stages(
                     log.tables.stages("user_impressions"),
                     f"select request_id, shown_at, metric_date from {source}",
                 )
-                found = {texts[int(n)]: (at, day) for n, at, day in engine.rows(shown)}
+                times = {texts[int(n)]: (at, day) for n, at, day in engine.rows(sql)}
                 counts, findings = log.counts(), log.findings()
         finally:
             engine.execute("drop table texts_log")
@@ -127,7 +127,7 @@ def test_texts_are_times_on_every_database(name: str, servers: Any) -> None:
     }
     wanted: dict[Any, Any] = {**days, None: (None, None), "": (None, None)}
     assert {text: (at, day and date.fromisoformat(str(day)[:10]))
-            for text, (at, day) in found.items()} == wanted  # fmt: skip
+            for text, (at, day) in times.items()} == wanted  # fmt: skip
     bad = len(UNREADABLE)
     assert counts["impressions", "unreadable time"] == counts["click", "unreadable time"] == bad
     assert counts["impressions", None] == len(wanted)
@@ -154,44 +154,46 @@ def test_days_of_a_zone(name: str, zone: str, servers: Any) -> None:
     day, hours = CHANGES[zone]
     first = datetime(day.year, day.month, day.day, tzinfo=UTC) - timedelta(days=2)
     moments = [first + n * timedelta(minutes=30) for n in range(5 * 48)]
-    own_day = [at.astimezone(ZoneInfo(zone)).date() for at in moments]
-    assert own_day.count(day) == hours * 2
-    known = {"item_id": "a", "position": 1, "user": "u", "query": "q", "action": "show"}
-    shown = [
-        {**known, "request_id": str(n), "at": at}
+    zone_days = [at.astimezone(ZoneInfo(zone)).date() for at in moments]
+    assert zone_days.count(day) == hours * 2
+    fields = {"item_id": "a", "position": 1, "user": "u", "query": "q", "action": "show"}
+    impressions = [
+        {**fields, "request_id": str(n), "at": at}
         for n, at in enumerate([micros(at) // 1000 for at in moments])
     ]
-    busy = shown[own_day.index(day)]
-    later = shown[own_day.index(day) + 2]  # in Havana clocks show the same hour
+    busy = impressions[zone_days.index(day)]
+    later = impressions[zone_days.index(day) + 2]  # in Havana clocks show the same hour
     clicks = {"busy": [busy] * 5, "quiet": [busy] * 3 + [later] * 3}
     columns = {"time": "at", "user": "user"}
-    given = {
+    click_options = {
         "impressions": {"relation": "zoned_shown", "columns": {**columns, "query": "query"}},
         "events": {"relation": "zoned_done", "columns": columns},
         "cleaning": {"max_events_per_user_hour": 4, "bots_of": "day"},
         "time_zone": zone,
         "daily": True,
     }
-    spec = sm.Spec(name="z", clicks=given, metrics=["ctr"], output={"relation": "zoned_metrics"})
-    one = Days(start=day, end=day + timedelta(1))
-    apart = {**given, "cleaning": {}, "evaluation": one, "daily": False}
+    spec = sm.Spec(
+        name="z", clicks=click_options, metrics=["ctr"], output={"relation": "zoned_metrics"}
+    )
+    days = Days(start=day, end=day + timedelta(1))
+    apart = {**click_options, "cleaning": {}, "evaluation": days, "daily": False}
     n_requests: dict[str, dict[str, int]] = {}
     with connect(servers.open(name)) as engine:
-        engine.load("zoned_shown", pa.Table.from_pylist(shown))
+        engine.load("zoned_shown", pa.Table.from_pylist(impressions))
         try:
             for case, rows in clicks.items():
-                engine.load("zoned_done", pa.Table.from_pylist([*rows, shown[-1]]))
+                engine.load("zoned_done", pa.Table.from_pylist([*rows, impressions[-1]]))
                 engine.execute("update zoned_done set action = 'click'")
                 counted = evaluate_clicks(spec, engine).online().to_pylist()
                 n_requests[case] = {str(row["metric_date"]): row["n_queries"] for row in counted}
                 if case == "busy":
                     engine.execute("drop table zoned_done")
-            assert days_of_log(spec.clicks, engine, set(), lambda _: []) == set(own_day)
-            write(spec, engine, one)
+            assert days_of_log(spec.clicks, engine, set(), lambda _: []) == set(zone_days)
+            write(spec, engine, days)
             (kept,) = engine.rows(
                 "select cast(metric_date as varchar), n_queries from zoned_metrics"
             )
-            (whole,) = (
+            (total,) = (
                 evaluate_clicks(sm.Spec(clicks=apart, metrics=["ctr"]), engine).online().to_pylist()
             )
         finally:
@@ -199,13 +201,13 @@ def test_days_of_a_zone(name: str, zone: str, servers: Any) -> None:
                 engine.execute(f"drop view if exists zoned_metrics_{view}")
             for table in ("shown", "done", "metrics", *(f"metrics_{end}" for end in ENDS)):
                 engine.execute(f"drop table if exists zoned_{table}")
-    all_days = {str(one): n for one, n in Counter(own_day).items()}
+    all_days = {str(zone_day): n for zone_day, n in Counter(zone_days).items()}
     assert n_requests == {
-        "busy": {one: n for one, n in all_days.items() if one != str(day)},
+        "busy": {zone_day: n for zone_day, n in all_days.items() if zone_day != str(day)},
         "quiet": all_days,
     }
     assert (kept[0][:10], kept[1]) == (str(day), hours * 2)
-    assert whole["n_queries"] == hours * 2
+    assert total["n_queries"] == hours * 2
 
 
 def test_a_zone_is_refused_where_it_says_nothing() -> None:
@@ -259,15 +261,21 @@ def test_numbers_are_times_of_a_unit(unit: str | None, factor: int) -> None:
         {"request_id": "r", "item_id": "a", "position": 1, "at": int(began * factor)},
         {"request_id": "r", "item_id": "a", "position": 1, "at": int((began + 7) * factor)},
     ]
-    shown, done = pa.Table.from_pylist(rows[:1]), pa.Table.from_pylist(rows[1:])
-    done = done.append_column("action", pa.array(["click"]))
-    given = {"columns": {"time": "at"}, **({"time_unit": unit} if unit else {})}
-    clicks = {"impressions": {"data": shown, **given}, "events": {"data": done, **given}}
+    impressions, events = pa.Table.from_pylist(rows[:1]), pa.Table.from_pylist(rows[1:])
+    events = events.append_column("action", pa.array(["click"]))
+    options = {"columns": {"time": "at"}, **({"time_unit": unit} if unit else {})}
+    clicks = {
+        "impressions": {"data": impressions, **options},
+        "events": {"data": events, **options},
+    }
     spec = sm.Spec(clicks=clicks, metrics=["time_to_first_click"])
     assert value(evaluate_clicks(spec), "time_to_first_click") == 7
     if unit:
-        del given["time_unit"]
-        clicks = {"impressions": {"data": shown, **given}, "events": {"data": done, **given}}
+        del options["time_unit"]
+        clicks = {
+            "impressions": {"data": impressions, **options},
+            "events": {"data": events, **options},
+        }
         with pytest.raises(
             sm.InputError, match=r"(?s)none of 1 times can be read, like '5.*time_unit"
         ):
@@ -277,25 +285,25 @@ def test_numbers_are_times_of_a_unit(unit: str | None, factor: int) -> None:
 # -- User Behavior Insights -------------------------------------------------------------
 
 
-def written(folder: Path, name: str, rows: Sequence[Row]) -> Row:
+def ndjson_source(folder: Path, name: str, rows: Sequence[Row]) -> Row:
     path = folder / f"{name}.ndjson"
     path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
     return {"file": str(path)}
 
 
 def event(
-    query: str, action: str, item: str, at: Any, place: int | None = None, **more: Any
+    query: str, action: str, item: str, at: Any, position: int | None = None, **columns: Any
 ) -> Row:
     attributes: Row = {"object": {"object_id": item}}
-    if place is not None:
-        attributes["position"] = {"ordinal": place}
-    own = {"query_id": query, "client_id": "c", "timestamp": at, "action_name": action}
-    return {**own, "event_attributes": attributes, **more}
+    if position is not None:
+        attributes["position"] = {"ordinal": position}
+    fields = {"query_id": query, "client_id": "c", "timestamp": at, "action_name": action}
+    return {**fields, "event_attributes": attributes, **columns}
 
 
-def ubi(folder: Path, queries: Sequence[Row], events: Sequence[Row], **more: Any) -> Row:
-    asked = {"requests": written(folder, "q", queries)} if queries else {}
-    return {"format": "ubi", **asked, "events": written(folder, "e", events), **more}
+def ubi(folder: Path, queries: Sequence[Row], events: Sequence[Row], **options: Any) -> Row:
+    requests = {"requests": ndjson_source(folder, "q", queries)} if queries else {}
+    return {"format": "ubi", **requests, "events": ndjson_source(folder, "e", events), **options}
 
 
 @pytest.mark.parametrize(
@@ -303,9 +311,12 @@ def ubi(folder: Path, queries: Sequence[Row], events: Sequence[Row], **more: Any
     ["2026-01-01T08:00:10.500+08:00", micros(START) // 1000 + 10_500, "2025-12-31T20:30:10.5-0330"],
 )
 def test_ubi_s_times_keep_their_offset(tmp_path: Path, at: Any) -> None:
-    shown = "2026-01-01T07:00:00+07:00"
+    shown_at = "2026-01-01T07:00:00+07:00"
     events = [
-        *(event("q", "impression", item, shown, n, user_query="x") for n, item in enumerate("abc")),
+        *(
+            event("q", "impression", item, shown_at, n, user_query="x")
+            for n, item in enumerate("abc")
+        ),
         event("q", "click", "b", at, user_query="x"),
     ]
     log = ubi(tmp_path, [], events, cleaning={"attribution_window": "30m"}, daily=True)
@@ -313,8 +324,8 @@ def test_ubi_s_times_keep_their_offset(tmp_path: Path, at: Any) -> None:
     assert value(result, "ctr") == pytest.approx(1 / 3)
     assert value(result, "time_to_first_click") == pytest.approx(10.5)
     assert {row["metric_date"] for row in result.online().to_pylist()} == {date(2026, 1, 1)}
-    assert left(result) == {}
-    early = ubi(tmp_path, [], [one | {"timestamp": "2026-01-01T07:00+08:00"} for one in events],
+    assert left_out(result) == {}
+    early = ubi(tmp_path, [], [row | {"timestamp": "2026-01-01T07:00+08:00"} for row in events],
                 daily=True)  # fmt: skip
     result = evaluate_clicks(sm.Spec(clicks=early, metrics=["ctr"]))
     assert {row["metric_date"] for row in result.online().to_pylist()} == {date(2025, 12, 31)}
@@ -326,8 +337,8 @@ def test_ubi_as_the_plugin_writes_it(tmp_path: Path) -> None:
     hits: Mapping[str, Any] = {"q1": ["a", "b", "c"], "q2": "d,,e", "q3": [], "q4": "[a, c]"}
     queries = [
         {"query_id": q, "client_id": "c", "user_query": "w" + q[1:], "timestamp": "2026-01-01",
-         "query_response_hit_ids": given}
-        for q, given in hits.items()
+         "query_response_hit_ids": hit_ids}
+        for q, hit_ids in hits.items()
     ]  # fmt: skip
     events = [
         event("q1", "click", "b", "2026-01-01T00:00:10Z"),
@@ -341,32 +352,36 @@ def test_ubi_as_the_plugin_writes_it(tmp_path: Path) -> None:
     assert value(result, "zero_result_rate") == 1 / 4
     assert value(result, "first_click_rank") == 2
     assert result.findings["lists taken from query_response_hit_ids"] == 3
-    assert left(result) == {("click", "no impression"): 1, ("impressions", "incomplete"): 1}
-    with connect() as engine, cleaned_log(Clicks(**log), engine) as done:
-        rates = {(r["query_text"], r["item_id"]): r["rate"] for r in done.judgments().to_pylist()}
+    assert left_out(result) == {("click", "no impression"): 1, ("impressions", "incomplete"): 1}
+    with connect() as engine, cleaned_log(Clicks(**log), engine) as cleaned:
+        rates = {
+            (r["query_text"], r["item_id"]): r["rate"] for r in cleaned.judgments().to_pylist()
+        }
     assert rates == {
         **{("w1", item): float(item == "b") for item in "abc"},
         **{("w2", item): 0.0 for item in "de"},
         **{("w4", item): float(item == "c") for item in "ac"},
     }
     # impressions by events win, and take their words from the queries
-    shown = [event("q1", "impression", item, "2026-01-01", n) for n, item in enumerate("ba")]
+    impressions = [event("q1", "impression", item, "2026-01-01", n) for n, item in enumerate("ba")]
     again = [queries[0] | {"user_query": "x1"}]  # of several words the first of the alphabet
     log = ubi(
-        tmp_path, [*again, *queries, *again], [*shown, *events], labels={"pool": "query_item"}
+        tmp_path, [*again, *queries, *again], [*impressions, *events], labels={"pool": "query_item"}
     )
-    with connect() as engine, cleaned_log(Clicks(**log), engine) as done:
-        rates = {(r["query_text"], r["item_id"]): r["rate"] for r in done.judgments().to_pylist()}
+    with connect() as engine, cleaned_log(Clicks(**log), engine) as cleaned:
+        rates = {
+            (r["query_text"], r["item_id"]): r["rate"] for r in cleaned.judgments().to_pylist()
+        }
         repeated = {"requests that are logged more than once": 1}
-        assert done.findings() == {"lists that start at position 0": 1, **repeated}
+        assert cleaned.findings() == {"lists that start at position 0": 1, **repeated}
     assert rates == {("w1", "b"): 1.0, ("w1", "a"): 0.0}
-    own = [one | {"user_query": "mine"} for one in shown]
-    log = ubi(tmp_path, queries, [*own, *events], labels={"pool": "query_item"})
-    with connect() as engine, cleaned_log(Clicks(**log), engine) as done:
-        assert {r["query_text"] for r in done.judgments().to_pylist()} == {"mine"}
+    worded = [row | {"user_query": "mine"} for row in impressions]
+    log = ubi(tmp_path, queries, [*worded, *events], labels={"pool": "query_item"})
+    with connect() as engine, cleaned_log(Clicks(**log), engine) as cleaned:
+        assert {r["query_text"] for r in cleaned.judgments().to_pylist()} == {"mine"}
     # as told
-    asked = ubi(tmp_path, queries, [*own, *events], lists_from="hit_ids")
-    assert value(evaluate_clicks(sm.Spec(clicks=asked, metrics=["ctr"])), "ctr") == 2 / 7
+    hit_ids_log = ubi(tmp_path, queries, [*worded, *events], lists_from="hit_ids")
+    assert value(evaluate_clicks(sm.Spec(clicks=hit_ids_log, metrics=["ctr"])), "ctr") == 2 / 7
     for row in queries:
         del row["query_response_hit_ids"]
     with pytest.raises(sm.InputError, match="does not say what was shown: no event has the action"):
@@ -380,23 +395,23 @@ def test_the_sample_of_ubi_without_impressions(shared: Path, tmp_path: Path) -> 
     folder = shared / "clicks"
     events = list(map(json.loads, (folder / "ubi_events.ndjson").read_text().splitlines()))
     lists: dict[str, dict[str, int]] = {}
-    for one in events:
-        if one["action_name"] == "impression":
-            attributes = one["event_attributes"]
-            mine = lists.setdefault(one["query_id"], {})
+    for row in events:
+        if row["action_name"] == "impression":
+            attributes = row["event_attributes"]
+            mine = lists.setdefault(row["query_id"], {})
             mine[attributes["object"]["object_id"]] = attributes["position"]["ordinal"]
     queries = [
         {"query_id": q, "client_id": "c", "user_query": "x", "timestamp": "2024-12-01",
          "query_response_hit_ids": sorted(items, key=lambda item: (items[item], item))}
         for q, items in lists.items()
     ]  # fmt: skip
-    done = [one for one in events if one["action_name"] != "impression"]
-    log = ubi(tmp_path, queries, done)
+    actions = [row for row in events if row["action_name"] != "impression"]
+    log = ubi(tmp_path, queries, actions)
     result = evaluate_clicks(sm.Spec(clicks=log, metrics=["ctr", "abandonment"]))
     clicked = {
-        (one["query_id"], one["event_attributes"]["object"]["object_id"])
-        for one in done
-        if one["action_name"] == "click"
+        (row["query_id"], row["event_attributes"]["object"]["object_id"])
+        for row in actions
+        if row["action_name"] == "click"
     }
     hits = {pair for pair in clicked if pair[1] in lists.get(pair[0], {})}
     assert value(result, "ctr") == pytest.approx(len(hits) / sum(map(len, lists.values())))
@@ -451,7 +466,7 @@ def test_a_log_in_csv(tmp_path: Path, engine: Any) -> None:
     assert value(result, "ctr") == 2 / 4  # r1 b after 5 s, r2 c after 10 s
     assert value(result, "first_click_rank") == 2
     assert value(result, "time_to_first_click") == 7.5
-    assert left(result) == {
+    assert left_out(result) == {
         ("impressions", "unreadable time"): 1,
         ("click", "unreadable time"): 1,
         ("click", "no impression"): 1,
@@ -494,12 +509,12 @@ def test_open_bandit_s_own_file(shared: Path) -> None:
     columns = {"request": None, "time": "timestamp", "clicked": "click"}
     log = {"log": {"file": str(file), "columns": columns}, "daily": True}
     result = evaluate_clicks(sm.Spec(clicks=log, metrics=["ctr"]))
-    clicks, shown = Counter[str](), Counter[str]()
+    clicks, impressions = Counter[str](), Counter[str]()
     for at, _, _, click, _ in rows:
-        shown[at[:10]] += 1
+        impressions[at[:10]] += 1
         clicks[at[:10]] += int(click)
-    found = {str(row["metric_date"]): row["value"] for row in result.online().to_pylist()}
-    assert found == {day: pytest.approx(clicks[day] / n) for day, n in shown.items()}
+    rates = {str(row["metric_date"]): row["value"] for row in result.online().to_pylist()}
+    assert rates == {day: pytest.approx(clicks[day] / n) for day, n in impressions.items()}
 
 
 def test_booleans_are_flags(engine: Any) -> None:
@@ -512,16 +527,16 @@ def test_booleans_are_flags(engine: Any) -> None:
 # -- positions, actions, labels ---------------------------------------------------------
 
 
-def wide(positions: Sequence[Any], **more: Any) -> Row:
+def wide(positions: Sequence[Any], **options: Any) -> Row:
     rows = [
-        {"request_id": "r", "item_id": f"i{n}", "position": place, "clicked": int(n == 1)}
-        for n, place in enumerate(positions)
+        {"request_id": "r", "item_id": f"i{n}", "position": position, "clicked": int(n == 1)}
+        for n, position in enumerate(positions)
     ]
-    return {"data": pa.Table.from_pylist(rows), "columns": {"clicked": "clicked"}, **more}
+    return {"data": pa.Table.from_pylist(rows), "columns": {"clicked": "clicked"}, **options}
 
 
 @pytest.mark.parametrize(
-    ("positions", "told"),
+    ("positions", "message"),
     [
         ([0, 1, 2], "position is 0, but lists start at 1 in 1 row"),
         (["0", "1", "2"], "set clicks.log.first_position: 0, or clicks.log.first_position: each"),
@@ -530,11 +545,11 @@ def wide(positions: Sequence[Any], **more: Any) -> Row:
         (["1", "2", "last"], "position is not a number in 1 row"),
     ],
 )
-def test_positions_that_would_count_wrongly_are_refused(positions: Any, told: str) -> None:
+def test_positions_that_would_count_wrongly_are_refused(positions: Any, message: str) -> None:
     spec = sm.Spec(clicks={"log": wide(positions)}, metrics=["ctr@1"])
     with pytest.raises(sm.InputError) as caught:
         evaluate_clicks(spec)
-    assert told in str(caught.value)
+    assert message in str(caught.value)
 
 
 def test_lists_that_start_at_0_say_so(tmp_path: Path) -> None:
@@ -546,30 +561,30 @@ def test_lists_that_start_at_0_say_so(tmp_path: Path) -> None:
         f"name: log\nclicks: {{log: {{file: '{tmp_path / 'log.csv'}', "
         "columns: {clicked: clicked}}}\nmetrics: [ctr]\n"
     )
-    done = CliRunner().invoke(cli, ["clicks", str(tmp_path / "log.yml")])
-    assert isinstance(done.exception, sm.InputError)
-    assert "first_position: 0" in str(done.exception)
+    invocation = CliRunner().invoke(cli, ["clicks", str(tmp_path / "log.yml")])
+    assert isinstance(invocation.exception, sm.InputError)
+    assert "first_position: 0" in str(invocation.exception)
 
 
-def two_tables(actions: Sequence[str], **more: Any) -> Row:
-    shown = [{"request_id": "r", "item_id": i, "position": n, "q": None, "at": START}
+def two_tables(actions: Sequence[str], **options: Any) -> Row:
+    impressions = [{"request_id": "r", "item_id": i, "position": n, "q": None, "at": START}
              for n, i in enumerate("ab", 1)]  # fmt: skip
-    done = [{"request_id": "r", "item_id": "a", "action": action, "at": START + SECOND}
+    events = [{"request_id": "r", "item_id": "a", "action": action, "at": START + SECOND}
             for action in actions]  # fmt: skip
     kinds = pa.schema({"request_id": "string", "item_id": "string", "action": "string",
                        "at": pa.timestamp("us", "UTC")})  # fmt: skip
     columns = {"query": "q", "time": "at"}
     return {
-        "impressions": {"data": pa.Table.from_pylist(shown).cast(pa.schema({
+        "impressions": {"data": pa.Table.from_pylist(impressions).cast(pa.schema({
             "request_id": "string", "item_id": "string", "position": "int64", "q": "string",
             "at": pa.timestamp("us", "UTC")})), "columns": columns},
-        "events": {"data": pa.Table.from_pylist(done, kinds), "columns": {"time": "at"}},
-        **more,
+        "events": {"data": pa.Table.from_pylist(events, kinds), "columns": {"time": "at"}},
+        **options,
     }  # fmt: skip
 
 
 def test_actions_in_another_case_are_told() -> None:
-    for given, told in (
+    for actions, message in (
         (["CLICK", "CLICK", "view"], "2 events have the action 'CLICK', which is not 'click'; "
          "there are CLICK (2), view (1)"),
         (["clicked", "view"], "no event has one of the actions that count (click, purchase); did "
@@ -577,8 +592,8 @@ def test_actions_in_another_case_are_told() -> None:
     ):  # fmt: skip
         for metrics in (["ctr"], ["mrr"]):
             with pytest.raises(sm.InputError) as caught:
-                evaluate_clicks(sm.Spec(clicks=two_tables(given), metrics=metrics))
-            assert told in str(caught.value)
+                evaluate_clicks(sm.Spec(clicks=two_tables(actions), metrics=metrics))
+            assert message in str(caught.value)
 
 
 def test_a_log_without_a_label_says_why() -> None:
@@ -606,32 +621,33 @@ def test_a_log_without_a_label_says_why() -> None:
 def test_local_times_beside_utc_are_told() -> None:
     """Tokyo's clocks are 9 hours ahead: a click seems to come before what was clicked."""
     rows = [{"request_id": f"r{n}", "item_id": "a", "position": 1} for n in range(40)]
-    for n_local, told in ((18, False), (19, False), (20, True), (40, True)):
-        shown = [
+    for n_local, is_noted in ((18, False), (19, False), (20, True), (40, True)):
+        impressions = [
             row | {"at": f"2026-01-01 {9 * (n < n_local):02}:00"} for n, row in enumerate(rows)
         ]
-        done = [row | {"action": "click", "at": "2026-01-01 00:01"} for row in rows]
+        events = [row | {"action": "click", "at": "2026-01-01 00:01"} for row in rows]
         clicks = {
             name: {"data": pa.Table.from_pylist(table), "columns": {"time": "at"}}
-            for name, table in (("impressions", shown), ("events", done))
+            for name, table in (("impressions", impressions), ("events", events))
         }
         result = evaluate_clicks(sm.Spec(clicks=clicks, metrics=["ctr"]))
-        assert left(result) == {("click", "before the impression"): n_local}
+        assert left_out(result) == {("click", "before the impression"): n_local}
         wanted = f"times: {n_local} of 40 events on shown items are before their impression"
-        assert any(wanted in note for note in result.notes) == told
+        assert any(wanted in note for note in result.notes) == is_noted
         with connect() as engine, cleaned_log(Clicks(**clicks), engine) as log:
-            assert any(wanted in note for note in log.label_notes) == told  # jobs, compare, sheets
+            # jobs, compare, sheets
+            assert any(wanted in note for note in log.label_notes) == is_noted
 
 
 def test_judgments_of_no_row_say_why() -> None:
     """Nobody asked anything: the text is NULL."""
     clicks = Clicks(**two_tables(["click"], labels={"pool": "query_item"}))
-    told = "there are no judgments: none of 2 impressions has the text of its query"
+    message = "there are no judgments: none of 2 impressions has the text of its query"
     with connect() as engine, cleaned_log(clicks, engine) as log:
         assert log.judgments().num_rows == 0
-        with pytest.raises(sm.InputError, match=told):
+        with pytest.raises(sm.InputError, match=message):
             log.judgments(some=True)
-    with pytest.raises(sm.InputError, match=told):
+    with pytest.raises(sm.InputError, match=message):
         evaluate_clicks(sm.Spec(clicks=clicks, metrics=["mrr"]))
 
 
@@ -655,14 +671,16 @@ def test_a_job_of_a_day_reads_texts(tmp_path: Path) -> None:
     with connect() as engine:
         for day in (1, 2):
             write(spec, engine, Days(start=date(2026, 1, day), end=date(2026, 1, day + 1)))
-        found = engine.rows("select metric_date, value from facts where metric = 'ctr' order by 1")
-        assert found == [(date(2026, 1, 1), 1.0), (date(2026, 1, 2), 0.5)]
-        whole = spec.having(name="whole")
+        records = engine.rows(
+            "select metric_date, value from facts where metric = 'ctr' order by 1"
+        )
+        assert records == [(date(2026, 1, 1), 1.0), (date(2026, 1, 2), 0.5)]
+        undated = spec.having(name="whole")
         for _ in range(2):  # the log as a whole, whose rows the next run replaces
-            written = write(whole, engine)
-        found = engine.rows("select metric_date, metric, value from facts where spec = 'whole'")
-    assert sorted(found) == [(date(1970, 1, 1), "ctr", 2 / 3), (date(1970, 1, 1), "mrr", 1.0)]
-    assert written.rows == {"facts": 2}
+            result = write(undated, engine)
+        records = engine.rows("select metric_date, metric, value from facts where spec = 'whole'")
+    assert sorted(records) == [(date(1970, 1, 1), "ctr", 2 / 3), (date(1970, 1, 1), "mrr", 1.0)]
+    assert result.rows == {"facts": 2}
 
 
 @by_turns(0.7)
@@ -685,8 +703,8 @@ def test_a_day_without_a_click_is_a_day(tmp_path: Path) -> None:
             write(spec, engine, Days(start=date(2026, 1, day), end=date(2026, 1, day + 1)))
         assert engine.rows("select value from facts order by metric_date") == [(1.0,), (0.0,)]
         lists = sm.Spec(name="lists", clicks=clicks, metrics=["mrr"], output=facts)
-        told = r"on the evaluated days \(from 2026-01-02 .*; there are view \(1\)"
-        with pytest.raises(sm.InputError, match=told):
+        message = r"on the evaluated days \(from 2026-01-02 .*; there are view \(1\)"
+        with pytest.raises(sm.InputError, match=message):
             write(lists, engine, Days(start=date(2026, 1, 2), end=date(2026, 1, 3)))
 
 
@@ -694,8 +712,12 @@ def test_a_day_without_a_click_is_a_day(tmp_path: Path) -> None:
 
 
 def test_every_metric_says_what_is_better() -> None:
-    names = {*(one.name for one in listed()), *ONLINE}
-    assert {one.better for one in (*listed(), *ONLINE.values())} == {"higher", "lower", "none"}
+    names = {*(metric.name for metric in listed()), *ONLINE}
+    assert {metric.better for metric in (*listed(), *ONLINE.values())} == {
+        "higher",
+        "lower",
+        "none",
+    }
     assert {name for name in names if direction(name) < 0} == {
         *("abandonment", "zero_result_rate", "first_click_rank", "time_to_first_click"),
         *("time_to_success", "reformulation_rate", "search_exit_rate"),
@@ -707,8 +729,8 @@ def test_every_metric_says_what_is_better() -> None:
         *("searches_per_session", "action_rate", "mean_amount"),
     }
     assert catalog()["novelty"].unit == "bits"
-    for what, told in (("metrics", "better"), ("online", "abandonment")):
-        assert told in CliRunner().invoke(cli, ["list", what]).output
+    for kind, text in (("metrics", "better"), ("online", "abandonment")):
+        assert text in CliRunner().invoke(cli, ["list", kind]).output
     assert (
         "whichever click came first"
         in CliRunner().invoke(cli, ["explain", "first_click_rank"]).output
@@ -716,10 +738,10 @@ def test_every_metric_says_what_is_better() -> None:
 
 
 def facts(metric: str, values: Sequence[float]) -> list[Row]:
-    both = {"system": "s", "segment_name": "all", "segment_value": "all", "k": 0}
+    key = {"system": "s", "segment_name": "all", "segment_value": "all", "k": 0}
     return [
-        both | {"metric": metric, "metric_date": START.date() + timedelta(n), "value": one}
-        for n, one in enumerate(values)
+        key | {"metric": metric, "metric_date": START.date() + timedelta(n), "value": number}
+        for n, number in enumerate(values)
     ]
 
 
@@ -753,9 +775,11 @@ def test_a_drop_is_harm() -> None:
     )
     with connect() as engine:
         write(spec, engine)
-        told = [(one.what, one.holds, one.note) for one in verdicts(spec, engine)]
+        outcomes = [
+            (verdict.what, verdict.holds, verdict.note) for verdict in verdicts(spec, engine)
+        ]
     note = "lower is better, so a rise counts"
-    assert told == [
+    assert outcomes == [
         ("abandonment", False, note),
         ("abandonment", True, note),
         ("ctr", False, ""),
@@ -773,12 +797,12 @@ def test_what_ubi_cannot_use_is_refused(tmp_path: Path) -> None:
 
 
 def test_messages_of_a_log_name_what_helps(tmp_path: Path) -> None:
-    shown, done = tmp_path / "shown.csv", tmp_path / "done.csv"
-    shown.write_text("request_id;item_id;position\nr;a;1\n")
-    done.write_text("request_id;item_id;action;stay\nr;a;click;12,500\n")
+    impressions_file, events_file = tmp_path / "shown.csv", tmp_path / "done.csv"
+    impressions_file.write_text("request_id;item_id;position\nr;a;1\n")
+    events_file.write_text("request_id;item_id;action;stay\nr;a;click;12,500\n")
     log: Row = {
-        "impressions": {"file": str(shown)},
-        "events": {"file": str(done), "columns": {"dwell": "stay"}},
+        "impressions": {"file": str(impressions_file)},
+        "events": {"file": str(events_file), "columns": {"dwell": "stay"}},
     }
     with pytest.raises(sm.InputError, match=r'set clicks\.events\.decimal: ","'):
         evaluate_clicks(sm.Spec(clicks=log, metrics=["ctr"]))

@@ -86,12 +86,12 @@ def test_ubi_is_counted_as_in_plain_python(
     impressions = sum(map(len, lists.values()))
     assert ubi_result.rows["impressions"] == (impressions, impressions) == (1999, 1999)
     for action in ("click", "add_to_cart", "purchase"):
-        asked = [one for one in ubi["events"] if one["action_name"] == action]
-        pairs = [(one["query_id"], item_of(one)) for one in asked]
-        shown = [pair for pair in pairs if pair[1] in lists.get(pair[0], {})]
-        assert ubi_result.rows[action] == (len(pairs), len(set(shown)))
-        left = {step.why: step.rows_out for step in ubi_result.steps if step.what == action}
-        assert left["no impression"] == len(shown)
+        events = [event for event in ubi["events"] if event["action_name"] == action]
+        pairs = [(event["query_id"], item_of(event)) for event in events]
+        shown_pairs = [pair for pair in pairs if pair[1] in lists.get(pair[0], {})]
+        assert ubi_result.rows[action] == (len(pairs), len(set(shown_pairs)))
+        rows_out = {step.why: step.rows_out for step in ubi_result.steps if step.what == action}
+        assert rows_out["no impression"] == len(shown_pairs)
     assert ubi_result.rows["click"][0] == 287
     assert next(step.rows_out for step in ubi_result.steps if step.what == "click") == 246
 
@@ -127,7 +127,9 @@ def test_ubi_s_metrics_are_those_of_plain_python(
             mine = grades[event["query_id"]]
             mine[item_of(event)] = max(grade, mine.get(item_of(event), 0))
     clicked = {
-        (one["query_id"], item_of(one)) for one in ubi["events"] if one["action_name"] == "click"
+        (event["query_id"], item_of(event))
+        for event in ubi["events"]
+        if event["action_name"] == "click"
     }
     per_query = {row["query_id"]: row["ndcg_at_10"] for row in rows_of(ubi_result)}
     assert set(per_query) == set(grades)
@@ -136,12 +138,15 @@ def test_ubi_s_metrics_are_those_of_plain_python(
         best = dcg(sorted(mine.values(), reverse=True)[:10])
         wanted = dcg([mine.get(item, 0) for item in ranked[:10]]) / best
         assert per_query[request] == pytest.approx(wanted, abs=1e-12)
-    places = [
+    click_positions = [
         [position for item, position in items.items() if (request, item) in clicked]
         for request, items in lists.items()
         if any((request, item) in clicked for item in items)
     ]
-    first, last = [min(one) for one in places], [max(one) for one in places]
+    first, last = (
+        [min(positions) for positions in click_positions],
+        [max(positions) for positions in click_positions],
+    )
     top = [(r, i) for r, items in lists.items() for i, position in items.items() if position <= 5]
     searches = {row["query_id"] for row in ubi["queries"]} | set(lists)
     assert {row["metric"] + f"@{row['k']}": row["value"] for row in online(ubi_result)} == {
@@ -152,7 +157,7 @@ def test_ubi_s_metrics_are_those_of_plain_python(
         "first_click_rank@0": pytest.approx(sum(first) / len(first), abs=1e-12),
         "max_rr@0": pytest.approx(sum(1 / rank for rank in first) / len(first), abs=1e-12),
         "min_rr@0": pytest.approx(sum(1 / rank for rank in last) / len(last), abs=1e-12),
-        "p_skip@0": pytest.approx(1 - sum(map(len, places)) / sum(last), abs=1e-12),
+        "p_skip@0": pytest.approx(1 - sum(map(len, click_positions)) / sum(last), abs=1e-12),
     }
 
 
@@ -174,12 +179,12 @@ def online(result: ClickResult) -> list[dict[str, Any]]:
 @by_turns(2)
 def test_one_command_from_the_two_files(shared: Path) -> None:
     files = [str(shared / f"clicks/ubi_{name}.ndjson") for name in ("queries", "events")]
-    done = CliRunner().invoke(cli, ["clicks", "--ubi", *files, "-m", "ndcg@10", "-m", "ctr@5"])
-    assert done.exit_code == 0, done.output
-    assert "no impression       -41    246" in done.output
-    assert "ubi_events   0.6450" in done.output
-    told = CliRunner().invoke(cli, ["clicks", "--ubi", *files, "-o", "json"])
-    assert json.loads(told.output)["rows"]["click"] == {"logged": 287, "left": 168}
+    result = CliRunner().invoke(cli, ["clicks", "--ubi", *files, "-m", "ndcg@10", "-m", "ctr@5"])
+    assert result.exit_code == 0, result.output
+    assert "no impression       -41    246" in result.output
+    assert "ubi_events   0.6450" in result.output
+    as_json = CliRunner().invoke(cli, ["clicks", "--ubi", *files, "-o", "json"])
+    assert json.loads(as_json.output)["rows"]["click"] == {"logged": 287, "left": 168}
 
 
 SPEC = """
@@ -198,14 +203,14 @@ metrics: [ndcg@5, ctr@3]
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A simulated log and its spec; tests may write beside them."""
-    made = tmp_path_factory.mktemp("simulated")
-    simulate(made, requests=600, seed=2)
-    (made / "log.yml").write_text(SPEC)
-    return made
+    path = tmp_path_factory.mktemp("simulated")
+    simulate(path, requests=600, seed=2)
+    (path / "log.yml").write_text(SPEC)
+    return path
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "message"),
     [
         (["depth"], "covers 80%: "),
         (["--show", "depth"], "--show depth is now a page: sqlmetrics clicks depth LOG"),
@@ -226,17 +231,17 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (["depth", "--compare-labels"], "give one page of a log, given depth, compare-labels"),
     ],
 )
-def test_the_command_shows(folder: Path, arguments: list[str], told: str) -> None:
+def test_the_command_shows(folder: Path, arguments: list[str], message: str) -> None:
     pages = list(takewhile(str.isalpha, arguments))
     line = ["clicks", *pages, str(folder / "log.yml"), *arguments[len(pages) :]]
-    done = CliRunner().invoke(cli, line)
-    assert told in done.output + str(done.exception or "")
+    result = CliRunner().invoke(cli, line)
+    assert message in result.output + str(result.exception or "")
 
 
 def test_a_word_that_is_a_page_needs_a_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    done = CliRunner().invoke(cli, ["clicks", "labels"])
-    assert "say which log: sqlmetrics clicks labels LOG" in done.output
+    result = CliRunner().invoke(cli, ["clicks", "labels"])
+    assert "say which log: sqlmetrics clicks labels LOG" in result.output
     Path("labels").write_text("request,item,position,clicked\nr,a,1,1\n")
     by_file = CliRunner().invoke(cli, ["clicks", "labels"])
     assert "say which log" not in by_file.output + str(by_file.exception)
@@ -246,8 +251,8 @@ def test_pooled_judgments_are_exported(folder: Path) -> None:
     pooled = "labels: {pool: query_item, rate: coec, prior: 1}"
     text = SPEC.replace("labels: {grades: {click: 1, purchase: 3}}", pooled)
     (folder / "pooled.yml").write_text(text)
-    done = CliRunner().invoke(cli, ["clicks", "judgments", str(folder / "pooled.yml")])
-    head, *rows = done.stdout.splitlines()
+    result = CliRunner().invoke(cli, ["clicks", "judgments", str(folder / "pooled.yml")])
+    head, *rows = result.stdout.splitlines()
     assert head == (
         "query_text,item_id,n_impressions,n_clicks,n_purchases,expected_clicks,rate,grade"
     )
@@ -258,9 +263,9 @@ def test_pooled_judgments_are_exported(folder: Path) -> None:
 def test_labels_of_requests_are_exported(folder: Path) -> None:
     """They give the numbers of the log where another evaluation takes them."""
     labels = folder / "labels.csv"
-    asked = ["clicks", "labels", str(folder / "log.yml"), "--out", str(labels)]
-    done = CliRunner().invoke(cli, [*asked, "--overwrite"])
-    assert not done.exit_code, done.output
+    arguments = ["clicks", "labels", str(folder / "log.yml"), "--out", str(labels)]
+    result = CliRunner().invoke(cli, [*arguments, "--overwrite"])
+    assert not result.exit_code, result.output
     head = labels.read_text().splitlines()[0]
     assert head == "query_id,item_id,grade,query_text,system,country,position"
     lists = {"rank": "position", "system": "system", "query": "request_id"}
@@ -299,24 +304,26 @@ def cleaned(
     cleaning: Mapping[str, Any],
     impressions: Sequence[Row] = (),
     events: Sequence[Row] = (),
-    **given: Any,
+    **options: Any,
 ) -> ClickResult:
     """The log with more impressions and events, cleaned."""
-    shown = [{"user": "u1", "at": NOON, "is_test": 0, "query": "q"} | row for row in IMPRESSIONS]
-    shown += [
+    impression_rows = [
+        {"user": "u1", "at": NOON, "is_test": 0, "query": "q"} | row for row in IMPRESSIONS
+    ]
+    impression_rows += [
         {"user": "u1", "at": NOON, "is_test": 0, "query": "q"} | dict(row) for row in impressions
     ]
-    done = {"user": "u1", "action": "click", "dwell": 30.0, "at": NOON + timedelta(minutes=1)}
-    acted = [done | dict(row) for row in (*EVENTS, *events)]
+    defaults = {"user": "u1", "action": "click", "dwell": 30.0, "at": NOON + timedelta(minutes=1)}
+    acted = [defaults | dict(row) for row in (*EVENTS, *events)]
     shared = {"user": "user", "time": "at"}
     clicks = {
         "impressions": {
-            "data": pa.Table.from_pylist(shown),
+            "data": pa.Table.from_pylist(impression_rows),
             "columns": {**shared, "query": "query"},
         },
         "events": {"data": pa.Table.from_pylist(acted), "columns": {**shared, "dwell": "dwell"}},
         "cleaning": cleaning,
-        **given,
+        **options,
     }
     return evaluate_clicks(sm.Spec(clicks=clicks, metrics=["num_ret", "num_rel", "ctr"]))
 
@@ -458,9 +465,9 @@ def test_cleaning_leaves_out_what_it_says_and_nothing_else(case: str) -> None:
     cleaning, impressions, events, left_out = CASES[case]
     result = cleaned(cleaning, impressions, events)
     assert steps_of(result) == left_out
-    for what, (logged, left) in result.rows.items():
-        mine = sum(n for (kind, _), n in left_out.items() if kind == what)
-        assert logged - left == mine
+    for name, (logged, n_left) in result.rows.items():
+        mine = sum(n for (kind, _), n in left_out.items() if kind == name)
+        assert logged - n_left == mine
     assert result.rows["impressions"][0] == len(IMPRESSIONS) + len(impressions)
     assert {why for _, why in left_out} <= set(REASONS)
 
@@ -515,7 +522,7 @@ def test_a_session_is_no_request(has_queries: bool) -> None:
 
 def test_what_is_wrong_with_a_log_is_said_in_its_own_words() -> None:
     """Events of visits instead of requests; impressions without a bucket, told by a dry run too."""
-    shown = [
+    impressions = [
         {"list": f"r{r}", "item": f"i{p}", "position": p, "bucket": "new" if r % 2 else None}
         for r in range(20)
         for p in (1, 2)
@@ -524,7 +531,7 @@ def test_what_is_wrong_with_a_log_is_said_in_its_own_words() -> None:
     columns = {"item": "item"}
     log: dict[str, Any] = {
         "impressions": {
-            "data": pa.Table.from_pylist(shown),
+            "data": pa.Table.from_pylist(impressions),
             "columns": {**columns, "request": "list", "position": "position"},
         },
         "events": {
@@ -551,18 +558,18 @@ def test_what_is_wrong_with_a_log_is_said_in_its_own_words() -> None:
 def test_a_table_of_all_events_is_read_three_times() -> None:
     """Each time by a condition; an arm has a blank at the end, and one has no user of a country."""
     rows = [
-        {"list": f"r{u}", "who": f"u{u}", "item": item, "place": place, "what": "view"}
+        {"list": f"r{u}", "who": f"u{u}", "item": item, "place": position, "what": "view"}
         | {"arm": "treat" if u % 2 else "control ", "country": "AT" if u % 4 == 1 else "DE"}
         for u in range(12)
-        for place, item in enumerate("abc")
+        for position, item in enumerate("abc")
     ]
     clicks = [row | {"what": "click"} for row in rows if row["place"] == len(row["list"]) % 2]
     searches = [row | {"list": f"z{row['list']}", "what": "none"} for row in rows[::12]]
     columns = {"request": "list", "system": "arm", "user": "who"}
 
-    def source(what: str, more: Sequence[Row] = (), **names: Any) -> Row:
-        data = pa.Table.from_pylist([*rows, *clicks, *searches, *more])
-        return {"data": data, "where": f"what {what}", "columns": names}
+    def source(condition: str, extra_rows: Sequence[Row] = (), **names: Any) -> Row:
+        data = pa.Table.from_pylist([*rows, *clicks, *searches, *extra_rows])
+        return {"data": data, "where": f"what {condition}", "columns": names}
 
     places = {"item": "item", "position": "place", "segments": ["country"]}
     log: dict[str, Any] = {
@@ -590,10 +597,10 @@ def test_a_table_of_all_events_is_read_three_times() -> None:
         ] * 2
     assert "country=AT  treat" in str(result)
     assert len(tables) == 2
-    found = sm.compare(spec, metrics="mrr, ctr", by="country", paired=False, cluster="who")
-    lacks = [note for note in found.notes if note.startswith("not compared")]
+    comparison = sm.compare(spec, metrics="mrr, ctr", by="country", paired=False, cluster="who")
+    lacks = [note for note in comparison.notes if note.startswith("not compared")]
     assert lacks == ["not compared: country=AT, where 'control ' has no request with a value"]
-    assert any(note.startswith("the baseline is 'control ', as") for note in found.notes)
+    assert any(note.startswith("the baseline is 'control ', as") for note in comparison.notes)
     with pytest.raises(
         sm.SpecError, match=r"cluster: unknown segment 'user'.* known: country, query_text, who "
     ):
@@ -609,10 +616,12 @@ def test_a_table_of_all_events_is_read_three_times() -> None:
     wanted = sm.compare(sm.Spec(clicks=log, metrics=spec.online), cluster="who")
     assert same.to_dicts() == wanted.to_dicts()
     lacking = renamed | {"data": renamed["data"].drop_columns("country")}
-    told = r"requests: unknown column 'country'; .*\(used as segment country of the impressions\)"
-    with pytest.raises(sm.InputError, match=told):
+    message = (
+        r"requests: unknown column 'country'; .*\(used as segment country of the impressions\)"
+    )
+    with pytest.raises(sm.InputError, match=message):
         evaluate_clicks(sm.Spec(clicks=log | {"requests": lacking}, metrics=["ctr"]))
-    loud = [row | {"what": what} for row in clicks[:3] for what in ("CLICK", "Click")]
+    loud = [row | {"what": action} for row in clicks[:3] for action in ("CLICK", "Click")]
     log["events"] = source(
         "not in ('view', 'none')", loud, request="list", item="item", action="what"
     )
@@ -621,12 +630,12 @@ def test_a_table_of_all_events_is_read_three_times() -> None:
 
 
 def test_progress_is_told() -> None:
-    told: list[tuple[int, ...]] = []
-    shown = pa.Table.from_pylist([{"request_id": "r", "item_id": "a", "position": 1, "clicked": 1}])
-    log = {"log": {"data": shown, "columns": {"clicked": "clicked"}}}
+    steps: list[tuple[int, ...]] = []
+    table = pa.Table.from_pylist([{"request_id": "r", "item_id": "a", "position": 1, "clicked": 1}])
+    log = {"log": {"data": table, "columns": {"clicked": "clicked"}}}
     spec = sm.Spec(clicks=log, metrics=["ctr", "mrr"])
-    evaluate_clicks(spec, progress=lambda *step: told.append(step))
-    assert told == [(step, 8, 0) for step in range(1, 9)]
+    evaluate_clicks(spec, progress=lambda *step: steps.append(step))
+    assert steps == [(step, 8, 0) for step in range(1, 9)]
 
 
 def test_nothing_is_left_out_unasked() -> None:
@@ -647,12 +656,12 @@ def test_a_request_has_the_first_of_its_texts() -> None:
     """In the order of the alphabet, where its rows have several; z has no click."""
     rows = [("r3", "a", 1, "p"), ("r4", "a", 1, "z"), ("r4", "x", 2, "p")]
     names = ("request_id", "item_id", "position", "query")
-    more = [dict(zip(names, row, strict=True)) for row in rows]
+    impressions = [dict(zip(names, row, strict=True)) for row in rows]
     labels = {"pool": "query_item", "rate": "ctr"}
-    result = cleaned({}, more, [{"request_id": "r3", "item_id": "a"}], labels=labels)
+    result = cleaned({}, impressions, [{"request_id": "r3", "item_id": "a"}], labels=labels)
     spec = result.spec.having(metrics=["num_rel(rel=0.1)"])
-    found = {row["query_id"]: row for row in rows_of(evaluate_clicks(spec))}
-    assert [value for name, value in found["r4"].items() if name.startswith("num_rel")] == [1]
+    by_query = {row["query_id"]: row for row in rows_of(evaluate_clicks(spec))}
+    assert [value for name, value in by_query["r4"].items() if name.startswith("num_rel")] == [1]
 
 
 NONE = {"grades": {"click": 0, "purchase": 3}}
@@ -729,11 +738,11 @@ def test_what_was_planted_is_left_out_exactly(tmp_path: Path, model: str) -> Non
     read = {name: pq.read_table(path).to_pylist() for name, path in simulated.files.items()}
     dirty = {row["event_id"] for row in read["planted"]}
     acts = [row for row in read["events"] if row["event_id"] not in dirty]
-    own = bots(read["planted"])
-    busy = {row["user_id"] for row in read["events"] if row["event_id"] in own}
-    shown = [r for r in read["impressions"] if not r["is_test"] and r["user_id"] not in busy]
+    bot_events = bots(read["planted"])
+    busy = {row["user_id"] for row in read["events"] if row["event_id"] in bot_events}
+    impressions = [r for r in read["impressions"] if not r["is_test"] and r["user_id"] not in busy]
     searches = [r for r in read["requests"] if not r["is_test"] and r["user_id"] not in busy]
-    assert_equal(result, shown, acts, searches)
+    assert_equal(result, impressions, acts, searches)
 
 
 def bots(planted: Sequence[Row]) -> set[str]:
@@ -741,11 +750,11 @@ def bots(planted: Sequence[Row]) -> set[str]:
 
 
 def assert_equal(
-    result: ClickResult, shown: Sequence[Row], acts: Sequence[Row], searches: Sequence[Row]
+    result: ClickResult, impressions: Sequence[Row], acts: Sequence[Row], searches: Sequence[Row]
 ) -> None:
     """The metrics of clean impressions and events, computed in plain Python."""
     lists: dict[str, dict[str, Row]] = defaultdict(dict)
-    for row in shown:
+    for row in impressions:
         lists[row["request_id"]][row["item_id"]] = row
     grades: dict[str, dict[str, int]] = defaultdict(dict)
     for act in acts:
@@ -760,22 +769,27 @@ def assert_equal(
         assert per_query[request] == pytest.approx(wanted, abs=1e-12)
     clicked = {(a["request_id"], a["item_id"]): a for a in acts if a["action"] == "click"}
     for row in online(result):
-        mine_ = [r for r in shown if r["system"] == row["system"]]
-        asked = sum(r["system"] == row["system"] for r in searches)
+        mine_ = [r for r in impressions if r["system"] == row["system"]]
+        n_searches = sum(r["system"] == row["system"] for r in searches)
         wanted = by_hand(row["metric"], mine_, clicked, acts) * (
-            len({r["request_id"] for r in mine_}) / asked if row["metric"] == "purchases" else 1
+            len({r["request_id"] for r in mine_}) / n_searches
+            if row["metric"] == "purchases"
+            else 1
         )
         assert row["value"] == pytest.approx(wanted, rel=1e-12), row
 
 
 def by_hand(
-    metric: str, shown: Sequence[Row], clicked: Mapping[tuple[str, str], Row], acts: Sequence[Row]
+    metric: str,
+    impressions: Sequence[Row],
+    clicked: Mapping[tuple[str, str], Row],
+    acts: Sequence[Row],
 ) -> float:
     """An online metric of one system, over its requests with results."""
-    requests = {row["request_id"] for row in shown}
-    hits = [row for row in shown if (row["request_id"], row["item_id"]) in clicked]
+    requests = {row["request_id"] for row in impressions}
+    hits = [row for row in impressions if (row["request_id"], row["item_id"]) in clicked]
     if metric == "ctr":
-        return sum(r["position"] <= 3 for r in hits) / sum(r["position"] <= 3 for r in shown)
+        return sum(r["position"] <= 3 for r in hits) / sum(r["position"] <= 3 for r in impressions)
     if metric == "abandonment":
         return 1 - len({row["request_id"] for row in hits}) / len(requests)
     first: dict[str, float] = {}
@@ -802,7 +816,14 @@ def small_log(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     return {**clicks, "daily": True}
 
 
-ASKED = ["ndcg@5", "ctr@3", "abandonment", "zero_result_rate", "time_to_first_click", "purchases"]
+LOG_METRICS = [
+    "ndcg@5",
+    "ctr@3",
+    "abandonment",
+    "zero_result_rate",
+    "time_to_first_click",
+    "purchases",
+]
 
 
 LABELLED: Mapping[str, Any] = {
@@ -827,16 +848,20 @@ def test_a_log_is_the_same_on_every_engine(
     labels: str,
 ) -> None:
     log = {**small_log, "labels": LABELLED[labels]}
-    spec = sm.Spec(name="log", clicks=log, metrics=ASKED, by=["country"])
+    spec = sm.Spec(name="log", clicks=log, metrics=LOG_METRICS, by=["country"])
     if not (dialect_named(engine.dialect).keep or engine.KEEPS):
         with pytest.raises(sm.SpecError, match="has no temporary tables"):
             evaluate_clicks(spec, engine)
         return
     if labels not in here_by_labels:
         here_by_labels[labels] = evaluate_clicks(spec)
-    here, there = here_by_labels[labels], evaluate_clicks(spec, engine)
-    assert (there.steps, there.rows, there.findings) == (here.steps, here.rows, here.findings)
-    for rows, wanted in ((online(there), online(here)), (rows_of(there), rows_of(here))):
+    expected, actual = here_by_labels[labels], evaluate_clicks(spec, engine)
+    assert (actual.steps, actual.rows, actual.findings) == (
+        expected.steps,
+        expected.rows,
+        expected.findings,
+    )
+    for rows, wanted in ((online(actual), online(expected)), (rows_of(actual), rows_of(expected))):
         assert len(rows) == len(wanted) > 100
         for row, other in zip(rows, wanted, strict=True):
             assert row == {name: near(value) for name, value in other.items()}
@@ -850,7 +875,7 @@ def near(value: Any) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("given", "problem"),
+    ("clicks", "problem"),
     [
         ({}, "give impressions and events, or a log, or format: ubi"),
         ({"log": {"file": "x.csv"}, "events": {"file": "x.csv"}}, "given events, log"),
@@ -879,9 +904,9 @@ def near(value: Any) -> Any:
         ),
     ],
 )
-def test_wrong_logs_are_refused(given: Row, problem: str) -> None:
+def test_wrong_logs_are_refused(clicks: Row, problem: str) -> None:
     with pytest.raises(sm.SpecError, match=problem) as caught:
-        sm.Spec(clicks=given, metrics=["ctr"])
+        sm.Spec(clicks=clicks, metrics=["ctr"])
     assert "ctr" not in str(caught.value)
 
 
@@ -896,24 +921,25 @@ def test_columns_that_are_not_there_are_told() -> None:
     spec = sm.Spec(clicks={"log": log}, metrics=["ctr"])
     with pytest.raises(sm.InputError) as caught:
         evaluate_clicks(spec)
-    told = str(caught.value)
-    assert "log: unknown column 'clik'; did you mean 'click'?" in told
-    assert "(used as user)" in told
+    message = str(caught.value)
+    assert "log: unknown column 'clik'; did you mean 'click'?" in message
+    assert "(used as user)" in message
 
 
 @by_turns(1)
 def test_specs_of_logs_are_validated_and_verified(folder: Path) -> None:
-    for command, told in (("validate", "fits its tables: 2 metrics"), ("verify", "ndcg@5")):
-        done = CliRunner().invoke(cli, [command, str(folder / "log.yml")])
-        assert done.exit_code == 0, done.output
-        assert told in done.output
+    for command, text in (("validate", "fits its tables: 2 metrics"), ("verify", "ndcg@5")):
+        invocation = CliRunner().invoke(cli, [command, str(folder / "log.yml")])
+        assert invocation.exit_code == 0, invocation.output
+        assert text in invocation.output
     compiled = CliRunner().invoke(cli, ["compile", str(folder / "log.yml")]).output
     assert compiled == sm.compile(sm.Spec.read(folder / "log.yml"))
     assert "count(distinct item_id)" in compiled
     assert "bit_count" not in compiled, "what is only for speed is in what runs"
     with duckdb.connect() as connection:
         answers = [
-            connection.execute(one).fetchall() for one in connection.extract_statements(compiled)
+            connection.execute(statement).fetchall()
+            for statement in connection.extract_statements(compiled)
         ]
     result = evaluate_clicks(sm.Spec.read(folder / "log.yml"))
     assert result.offline is not None
@@ -927,19 +953,19 @@ def test_a_run_writes_both_families(folder: Path, tmp_path: Path) -> None:
     (folder / "run.yml").write_text(f"{SPEC}{output}\n")
     for _ in range(2):
         file = str(tmp_path / "metrics.duckdb")
-        done = CliRunner().invoke(cli, ["run", str(folder / "run.yml"), "--db", file])
-        assert done.exit_code == 0, done.output
+        result = CliRunner().invoke(cli, ["run", str(folder / "run.yml"), "--db", file])
+        assert result.exit_code == 0, result.output
     with duckdb.connect(file) as connection:
         rows = connection.execute("select metric, k, count(*) from facts group by all").fetchall()
         of_requests = "select query_id, query_text, country, ndcg_at_5 from requests"
         kept = connection.execute(f"{of_requests} order by all").fetchall()
-        shown = f"select distinct request_id, query, country from '{folder}/impressions.parquet'"
-        told = {row[0]: row[1:] for row in connection.execute(shown).fetchall()}
+        sql = f"select distinct request_id, query, country from '{folder}/impressions.parquet'"
+        logged = {row[0]: row[1:] for row in connection.execute(sql).fetchall()}
     assert sorted(rows) == [("ctr", 3, 2), ("ndcg", 5, 2)]
     assert len(kept) > 100
-    assert all(told[query_id] == tuple(facts) for query_id, *facts, _ in kept)
-    asked = sm.evaluate_clicks(sm.Spec.read(folder / "log.yml")).offline
-    fetched = asked.per_query().select(["query_id", "query_text", "country", "ndcg_at_5"])
+    assert all(logged[query_id] == tuple(facts) for query_id, *facts, _ in kept)
+    evaluation = sm.evaluate_clicks(sm.Spec.read(folder / "log.yml")).offline
+    fetched = evaluation.per_query().select(["query_id", "query_text", "country", "ndcg_at_5"])
     assert sorted(tuple(row.values()) for row in fetched.to_pylist()) == kept
 
 
@@ -965,23 +991,23 @@ def test_by_names_segments_of_the_log() -> None:
         ("country", "o'x"): 2,
         ("order", "(unknown)"): 3,
     }
-    found = [
+    counts = [
         ((row["segment_name"], row["segment_value"]), row["n_queries"]) for row in online(result)
     ]
-    assert found == [*wanted.items()]
+    assert counts == [*wanted.items()]
     assert result.offline is not None
-    there = {(row["segment_name"], row["segment_value"]) for row in result.offline.to_dicts()}
-    assert there == set(wanted)
+    segments = {(row["segment_name"], row["segment_value"]) for row in result.offline.to_dicts()}
+    assert segments == set(wanted)
     # a request is in one segment, whatever is asked of it
-    *others, last = data.to_pylist()
-    mixed = pa.Table.from_pylist([*others, last, {**last, "item_id": "b", "country": None}])
+    *rows, last = data.to_pylist()
+    mixed = pa.Table.from_pylist([*rows, last, {**last, "item_id": "b", "country": None}])
     columns = columns | {"system": "request_id"}
     for metrics in (["ctr"], ["ctr", "mrr"]):
         spec = sm.Spec(
             clicks={"log": {"data": mixed, "columns": columns}}, metrics=metrics, by="country"
         )
-        asked = [sm.evaluate_clicks, sm.report, sm.diagnose]
-        for verb in (*asked, lambda spec: sm.compare(spec, by="country", paired=False)):
+        verbs = [sm.evaluate_clicks, sm.report, sm.diagnose]
+        for verb in (*verbs, lambda spec: sm.compare(spec, by="country", paired=False)):
             with pytest.raises(sm.InputError, match="whose rows differ in country: 1\n"):
                 verb(spec)
     assert evaluate_clicks(spec.having(metrics=()), check=False).online().num_rows
@@ -994,8 +1020,8 @@ def test_online_metrics_that_are_none(text: str) -> None:
 
 
 def test_what_an_online_metric_needs_is_told() -> None:
-    shown = pa.Table.from_pylist([{"request_id": "r", "item_id": "a", "position": 1, "clicked": 1}])
-    log = {"log": {"data": shown, "columns": {"clicked": "clicked"}}}
+    table = pa.Table.from_pylist([{"request_id": "r", "item_id": "a", "position": 1, "clicked": 1}])
+    log = {"log": {"data": table, "columns": {"clicked": "clicked"}}}
     needs = "zero_result_rate needs the requests.*; time_to_first_click needs times"
     with pytest.raises(sm.SpecError, match=needs):
         evaluate_clicks(sm.Spec(clicks=log, metrics=["zero_result_rate", "time_to_first_click"]))
@@ -1025,10 +1051,15 @@ def test_every_online_metric_says_what_it_is() -> None:
 
 def test_rows_that_differ_are_told_and_a_copy_below_many_items_is_found() -> None:
     rows = [
-        {"request_id": name, "item_id": str(place % n_items), "position": place, "country": country}
-        for name, n_items, given in (("r", 99, (None, "us", "fr")), ("s", 79, ("us",)))
-        for place in range(1, 81)
-        for country in [given[place % len(given)]]
+        {
+            "request_id": name,
+            "item_id": str(position % n_items),
+            "position": position,
+            "country": country,
+        }
+        for name, n_items, countries in (("r", 99, (None, "us", "fr")), ("s", 79, ("us",)))
+        for position in range(1, 81)
+        for country in [countries[position % len(countries)]]
     ]
     data = pa.Table.from_pylist([row | {"clicked": int(row["position"] == 2)} for row in rows])
     log = {"data": data, "columns": {"clicked": "clicked", "segments": ["country"]}}
@@ -1036,6 +1067,6 @@ def test_rows_that_differ_are_told_and_a_copy_below_many_items_is_found() -> Non
     with pytest.raises(sm.InputError, match="requests whose rows differ in country: 1\n"):
         evaluate_clicks(spec)
     result = evaluate_clicks(spec, check=False)
-    found = {row["segment_value"]: row["denominator"] for row in online(result)}
-    assert found == {"all": 159, "fr": 80, "us": 79}
+    denominators = {row["segment_value"]: row["denominator"] for row in online(result)}
+    assert denominators == {"all": 159, "fr": 80, "us": 79}
     assert [(step.why, step.removed) for step in result.steps] == [("repeated", 1)]

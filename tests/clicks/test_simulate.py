@@ -34,7 +34,7 @@ COLUMNS = {
     "relevance": "query item_id grade attraction",
 }
 
-KNOWN = """
+DESCRIBED = """
 create table described as
 select
     e.*,
@@ -76,7 +76,7 @@ def opened(log: SimulatedLog) -> Query:
     connection = duckdb.connect()
     for name, file in log.files.items():
         connection.execute(f"create view {name} as from '{file}'")
-    connection.execute(KNOWN)
+    connection.execute(DESCRIBED)
     connection.execute("create view clean as from described anti join planted using (event_id)")
     connection.execute(
         "create view truth as select i.*, grade, attraction, propensity, "
@@ -137,7 +137,7 @@ DIRTIEST: dict[str, Any] = {
     "test_traffic": 0.1,
     **dict.fromkeys(("late", "early", "orphans", "hurried"), 0.05),
 }
-MADE = {
+DIGESTS = {
     "position": {
         "requests": "9883e10f",
         "impressions": "bb312541",
@@ -169,14 +169,14 @@ def test_a_seed_makes_the_log_that_it_always_made(tmp_path: Path, model: str) ->
         pytest.skip("this DuckDB has other hashes, so that its logs are others")
     log = simulate(tmp_path / model, model=model, **DIRTIEST)
     rounded = {"relevance": "attraction", "propensities": "propensity"}
-    found = {}
+    digests = {}
     for name, file in log.files.items():
         column = rounded.get(name)
         rows = f"select * replace (round({column}, 9) as {column})" if column else "select *"
         line = f"select cast(to_json(t) as varchar) as line from ({rows} from '{file}') as t"
         digest = f"select md5(string_agg(line, ' ' order by line)) from ({line})"
-        found[name] = duckdb.execute(digest).fetchall()[0][0][:8]
-    assert found == MADE[model]
+        digests[name] = duckdb.execute(digest).fetchall()[0][0][:8]
+    assert digests == DIGESTS[model]
 
 
 @by_turns(0.8)
@@ -187,17 +187,17 @@ def test_clean_events_are_the_same_whatever_the_dirt(tmp_path: Path) -> None:
 
     # without bots, as a share of the users is theirs
     little = clean(tmp_path / "a", bots=0)
-    more = {"duplicates": 0.5, "late": 0.05, "early": 0.05, "orphans": 0.05, "hurried": 0.1}
-    assert clean(tmp_path / "b", bots=0, **more) == little
+    dirtier = {"duplicates": 0.5, "late": 0.05, "early": 0.05, "orphans": 0.05, "hurried": 0.1}
+    assert clean(tmp_path / "b", bots=0, **dirtier) == little
     assert clean(tmp_path / "c", bots=0, **dict.fromkeys(SHARES[1:6], 0)) == little
 
 
 @pytest.mark.parametrize("reason", REASONS)
 def test_dirty_is_what_was_planted(log: SimulatedLog, ask: Query, reason: str) -> None:
-    found = ask(f"select event_id from described where {DIRTY[reason]} order by event_id")
+    dirty = ask(f"select event_id from described where {DIRTY[reason]} order by event_id")
     planted = ask(f"select event_id from planted where reason = '{reason}' order by event_id")
     assert len(planted) == log.planted[reason] > 20
-    assert found == planted
+    assert dirty == planted
 
 
 def test_planted_events_have_one_reason(log: SimulatedLog, ask: Query) -> None:
@@ -271,15 +271,15 @@ def test_a_user_has_one_system_and_one_country(ask: Query) -> None:
 
 
 def test_a_request_shows_as_many_results_as_it_has(ask: Query) -> None:
-    found = ask(
+    counts = ask(
         "select n_results, count(*) from requests left join (select request_id, count(*) as n, "
         "count(distinct item_id) as items, max(position) as last from impressions group by all) "
         "using (request_id) where coalesce(n, 0) = n_results and coalesce(items, 0) = n_results "
         "and coalesce(last, 0) = n_results group by n_results order by n_results"
     )
-    assert [n for n, _ in found] == [0, 10]
-    assert sum(count for _, count in found) == ask("select count(*) from requests")[0][0]
-    assert found[0][1] == pytest.approx(400, abs=100)
+    assert [n for n, _ in counts] == [0, 10]
+    assert sum(count for _, count in counts) == ask("select count(*) from requests")[0][0]
+    assert counts[0][1] == pytest.approx(400, abs=100)
 
 
 def test_popular_queries_are_asked_more(ask: Query) -> None:
@@ -312,8 +312,8 @@ def test_clicks_are_propensity_times_attraction(ask: Query) -> None:
         "from truth group by position order by position"
     )
     assert [row[4] for row in rows] == [pytest.approx(1 / k) for k in range(1, 11)]
-    for seen, expected, variance, n, _ in rows:
-        assert abs(seen - expected) < 4.5 * sqrt(variance) / n
+    for rate, expected, variance, n, _ in rows:
+        assert abs(rate - expected) < 4.5 * sqrt(variance) / n
     assert [row[0] for row in rows] == sorted((row[0] for row in rows), reverse=True)
 
 
@@ -325,8 +325,8 @@ def test_clicks_hang_on_nothing_else(ask: Query) -> None:
         "inner join truth as b on a.request_id = b.request_id and a.position + 1 = b.position "
         "group by a.clicked"
     )
-    for _, seen, expected, variance in rows:
-        assert abs(seen - expected) < 4.5 * sqrt(variance)
+    for _, n_clicks, expected, variance in rows:
+        assert abs(n_clicks - expected) < 4.5 * sqrt(variance)
 
 
 def test_the_cascade_goes_on_without_a_click_and_may_stop_after_one(cascade: Query) -> None:
@@ -342,16 +342,16 @@ def test_the_cascade_goes_on_without_a_click_and_may_stop_after_one(cascade: Que
         "from steps group by all"
     )
     assert len(rows) == 8
-    for _, _, seen, expected, variance, n in rows:
+    for _, _, n_clicks, expected, variance, n in rows:
         assert n > 100
-        assert abs(seen - expected) < 4.5 * sqrt(variance)
+        assert abs(n_clicks - expected) < 4.5 * sqrt(variance)
 
 
 @pytest.mark.parametrize("reason", REASONS)
 def test_the_cascade_s_dirt_is_what_was_planted(cascade: Query, reason: str) -> None:
-    found = cascade(f"select event_id from described where {DIRTY[reason]} order by event_id")
+    dirty = cascade(f"select event_id from described where {DIRTY[reason]} order by event_id")
     planted = cascade(f"select event_id from planted where reason = '{reason}' order by event_id")
-    assert found == planted
+    assert dirty == planted
     assert cascade("select distinct propensity from propensities") == [(None,)]
 
 
@@ -371,8 +371,8 @@ def test_some_trust_the_first_results_some_read_down_and_some_lists_are_shuffled
         "select sum(cast(clicked as integer)), sum(p), sum(p * (1 - p)) from chances "
         "group by position order by position"
     )
-    for seen, expected, variance in rows:
-        assert abs(seen - expected) < 4.5 * sqrt(variance)
+    for n_clicks, expected, variance in rows:
+        assert abs(n_clicks - expected) < 4.5 * sqrt(variance)
     shuffled = ask(
         "select avg(is_randomised), corr(position, grade) filter (where is_randomised = 1), "
         "corr(position, grade) filter (where is_randomised = 0) "
@@ -387,19 +387,21 @@ def test_some_trust_the_first_results_some_read_down_and_some_lists_are_shuffled
 
 @by_turns(0.4)
 def test_odd_sizes_work(tmp_path: Path) -> None:
-    one = simulate(tmp_path / "a", requests=1, results=1, queries=2, users=2, days=1, systems="one")
-    assert one.rows["requests"] == 301
-    assert one.planted["bot"] == 285
+    smallest = simulate(
+        tmp_path / "a", requests=1, results=1, queries=2, users=2, days=1, systems="one"
+    )
+    assert smallest.rows["requests"] == 301
+    assert smallest.planted["bot"] == 285
     long = simulate(tmp_path / "b", requests=30, results=60, queries=3, systems=["a", "b", "it's"])
     ask = opened(long)
     assert len(ask("select distinct system from requests")) == 3
     for reason in REASONS:
-        found = ask(f"select count(*) from described where {DIRTY[reason]}")
-        assert found == [(long.planted[reason],)]
+        count = ask(f"select count(*) from described where {DIRTY[reason]}")
+        assert count == [(long.planted[reason],)]
 
 
 @pytest.mark.parametrize(
-    ("given", "told"),
+    ("options", "message"),
     [
         ({"model": "positoin"}, "unknown click model 'positoin'; did you mean 'position'?"),
         ({"requests": 0}, "requests must be a whole number, 1 or more, given 0"),
@@ -416,9 +418,9 @@ def test_odd_sizes_work(tmp_path: Path) -> None:
         ({"queries": 0, "days": 0.5}, "the spec has 2 problems"),
     ],
 )
-def test_what_cannot_be_is_refused(tmp_path: Path, given: dict[str, Any], told: str) -> None:
-    with pytest.raises(sm.SpecError, match=told):
-        simulate(tmp_path / "log", **given)
+def test_what_cannot_be_is_refused(tmp_path: Path, options: dict[str, Any], message: str) -> None:
+    with pytest.raises(sm.SpecError, match=message):
+        simulate(tmp_path / "log", **options)
     assert not (tmp_path / "log").exists()
 
 
@@ -430,11 +432,11 @@ def test_a_folder_that_cannot_be_made_or_holds_other_files_is_told(tmp_path: Pat
         simulate(tmp_path / "file")
     for _ in range(2):  # a simulated log is replaced
         log = simulate(tmp_path / "log", requests=2, users=4, queries=2, bots=0)
-    own = pa.table({"request_id": ["r1"]})
-    pq.write_table(own, log.files["impressions"])
+    table = pa.table({"request_id": ["r1"]})
+    pq.write_table(table, log.files["impressions"])
     with pytest.raises(sm.SpecError, match=r"impressions.parquet': it exists and was not written"):
         simulate(tmp_path / "log", requests=2, users=4, queries=2, bots=0)
-    assert pq.read_table(log.files["impressions"]).equals(own)
+    assert pq.read_table(log.files["impressions"]).equals(table)
 
 
 def test_the_command_offers_what_there_is() -> None:
@@ -451,10 +453,10 @@ def test_the_command_offers_what_there_is() -> None:
 @by_turns(1.6)
 def test_the_command_tells_what_it_wrote(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "sqlmetrics", "simulate", "clicks", "--requests", "200"]
-    done = subprocess.run(
+    completed = subprocess.run(
         [*command, "--model", "cascade"], cwd=tmp_path, capture_output=True, text=True, check=True
     )
-    lines = done.stdout.splitlines()
+    lines = completed.stdout.splitlines()
     assert lines[0].split() == ["file", "rows"]
     assert lines[1].split() == [str(Path("clicks/requests.parquet")), "800"]
     assert lines[9].split() == ["bot", "5,700"]
