@@ -17,7 +17,7 @@ from sqlmetrics.catalog.online import online
 from sqlmetrics.engines.database import Database, connect
 
 START = datetime(2026, 1, 1, 10)
-SHOWN = [
+IMPRESSIONS = [
     {
         "request_id": f"r{r}",
         "item_id": f"i{position}",
@@ -43,7 +43,7 @@ def event(request: int, item: int, action: str, amount: float | None = None) -> 
     }
 
 
-DONE = [
+EVENTS = [
     event(0, 1, "click"),
     event(0, 1, "Add to cart", 5.0),
     event(0, 1, "Add to cart", 7.0),
@@ -60,7 +60,10 @@ CLEANING = {"unseen": 1, "max_events_per_user_hour": 3}
 
 
 def tables() -> dict[str, pa.Table]:
-    return {"impressions": pa.Table.from_pylist(SHOWN), "events": pa.Table.from_pylist(DONE)}
+    return {
+        "impressions": pa.Table.from_pylist(IMPRESSIONS),
+        "events": pa.Table.from_pylist(EVENTS),
+    }
 
 
 def spec_of(metrics: Any = METRICS, **clicks: Any) -> sm.Spec:

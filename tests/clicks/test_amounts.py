@@ -13,7 +13,7 @@ from marked import engines
 import sqlmetrics as sm
 from sqlmetrics.engines.database import Database
 
-SHOWN = [
+IMPRESSIONS = [
     {"request_id": f"r{r}", "item_id": item, "position": p, "user_id": f"u{r // 2}", "system": s}
     for r, s in ((0, "A"), (1, "A"), (2, "B"), (3, "B"), (4, "A"), (6, "B"))
     for p, item in enumerate("abc", start=1)
@@ -39,7 +39,7 @@ def event(request: int, item: str, action: str, amount: Any = None, currency: st
     }
 
 
-DONE = [
+EVENTS = [
     event(0, "b", "click"),
     event(0, "b", "purchase", 10.5),
     event(0, "b", "purchase", 12.0),
@@ -55,7 +55,7 @@ def spec_of(event_rows: list[dict[str, Any]], metrics: Any = METRICS, **clicks: 
     """The spec of the log; the last event is of an item that was not shown."""
     columns = {"system": "system", "user": "user_id"}
     tables: dict[str, Any] = {
-        "impressions": {"data": pa.Table.from_pylist(SHOWN), "columns": columns},
+        "impressions": {"data": pa.Table.from_pylist(IMPRESSIONS), "columns": columns},
         "events": {
             "data": pa.Table.from_pylist(event_rows),
             "columns": {"amount": "paid", "currency": "currency"},
@@ -85,8 +85,8 @@ B |= {"first_purchase_rank": 2, "purchases": 2 / 3}
 def test_amounts_are_added_up_by_request(name: str, servers: Servers) -> None:
     with servers.open(name) as engine:
         database = Database(engine)
-        assert values(spec_of(DONE), database) == {"A": pytest.approx(A), "B": pytest.approx(B)}
-        once = spec_of(DONE, ["revenue_per_request", "purchases"], cleaning={"deduplicate": True})
+        assert values(spec_of(EVENTS), database) == {"A": pytest.approx(A), "B": pytest.approx(B)}
+        once = spec_of(EVENTS, ["revenue_per_request", "purchases"], cleaning={"deduplicate": True})
         assert values(once, database)["A"] == pytest.approx(
             {"revenue_per_request": 5, "purchases": 2 / 3}
         )
@@ -94,7 +94,8 @@ def test_amounts_are_added_up_by_request(name: str, servers: Servers) -> None:
 
 def test_a_wide_log_has_amounts_too() -> None:
     rows = [
-        row | {"bought": int(row["position"] == 2), "paid": 2.5 * row["position"]} for row in SHOWN
+        row | {"bought": int(row["position"] == 2), "paid": 2.5 * row["position"]}
+        for row in IMPRESSIONS
     ]
     columns = {"system": "system", "actions": {"purchase": "bought"}, "amount": "paid"}
     columns["clicked"] = "bought"
@@ -104,7 +105,7 @@ def test_a_wide_log_has_amounts_too() -> None:
 
 
 def test_currencies_do_not_add_up() -> None:
-    event_rows = [*DONE, event(4, "a", "purchase", 7.0, "USD")]
+    event_rows = [*EVENTS, event(4, "a", "purchase", 7.0, "USD")]
     counts = r"events: amounts are in 2 currencies, which do not add up: EUR 6, USD 1"
     with pytest.raises(sm.InputError, match=counts):
         sm.evaluate_clicks(spec_of(event_rows))
@@ -116,21 +117,21 @@ def test_currencies_do_not_add_up() -> None:
 
 
 def test_what_amounts_need_is_told(tmp_path: Path) -> None:
-    table = pa.Table.from_pylist(DONE).drop_columns("currency")
+    table = pa.Table.from_pylist(EVENTS).drop_columns("currency")
     no_amounts = {"data": table, "columns": {}}
     message = r"revenue_per_request needs a column of amounts \(columns.amount\)"
     for ask in (sm.evaluate_clicks, sm.compare):
         with pytest.raises(sm.SpecError, match=message):
-            ask(spec_of(DONE, ["revenue_per_request"], events=no_amounts))
+            ask(spec_of(EVENTS, ["revenue_per_request"], events=no_amounts))
     path = tmp_path / "events.csv"
     path.write_text("request_id,item_id,action,paid\nr0,b,purchase,ten\n")
     texts = {"file": str(path), "columns": {"amount": "paid"}}
     with pytest.raises(sm.InputError, match="paid is not a number in 1 row"):
-        sm.evaluate_clicks(spec_of(DONE, ["revenue_per_request"], events=texts))
+        sm.evaluate_clicks(spec_of(EVENTS, ["revenue_per_request"], events=texts))
 
 
 def test_revenue_is_compared_by_users() -> None:
-    row = sm.compare(spec_of(DONE), metrics="revenue_per_request")["revenue_per_request"]
+    row = sm.compare(spec_of(EVENTS), metrics="revenue_per_request")["revenue_per_request"]
     assert (row["value"], row["baseline_value"]) == pytest.approx(
         (B["revenue_per_request"], A["revenue_per_request"])
     )
@@ -140,13 +141,13 @@ def test_revenue_is_compared_by_users() -> None:
 def test_amounts_are_cut_where_a_comparison_says_so() -> None:
     """Of two users who paid, the median is 25.5, so 40 counts as that; a quantile is not cut."""
     metrics = ["revenue_per_request", "average_order_value(quantile=0.9)", "conversion_rate"]
-    cut = sm.compare(spec_of(DONE, metrics), winsorise=0.5)
+    cut = sm.compare(spec_of(EVENTS, metrics), winsorise=0.5)
     assert cut["revenue_per_request"]["value"] == pytest.approx(25.5 / 3)
     assert cut["revenue_per_request"]["baseline_value"] == pytest.approx(25.5 / 3)
     assert cut["average_order_value(quantile=0.9)"]["value"] == 40
     assert cut["conversion_rate"]["value"] == pytest.approx(2 / 3)
     assert "1 of 2 users with an amount counts as 25.5000, the quantile 0.5" in cut.notes[-1]
     with pytest.raises(sm.SpecError, match="winsorise cuts amounts of a click log, and no metric"):
-        sm.compare(spec_of(DONE, ["ctr"]), winsorise=0.5)
+        sm.compare(spec_of(EVENTS, ["ctr"]), winsorise=0.5)
     with pytest.raises(sm.SpecError, match=r"above 0 and below 1, like 0\.99; given 1"):
-        sm.compare(spec_of(DONE, metrics), winsorise=1)
+        sm.compare(spec_of(EVENTS, metrics), winsorise=1)

@@ -183,8 +183,8 @@ def test_it_is_what_plain_python_counts(new: list[str], old: list[str]) -> None:
     result = depth_of(wide(rows))
     impressions = Counter((row["system"], row["position"]) for row in rows)
     clicked = Counter((row["system"], row["position"]) for row in rows if row["clicked"])
-    mine = {(p.system, p.position): (p.n_shown, p.n_clicked) for p in result.positions}
-    assert {of: n for of, n in mine.items() if of[0]} == {
+    actual = {(p.system, p.position): (p.n_shown, p.n_clicked) for p in result.positions}
+    assert {of: n for of, n in actual.items() if of[0]} == {
         of: (n, clicked[of]) for of, n in impressions.items()
     }
     last = sorted(word.rindex("c") + 1 for word in [*new, *old] if "c" in word)
@@ -234,11 +234,14 @@ BANDIT = {
 def test_open_bandit_is_counted_as_in_its_files(bandit: Any, shared: Path) -> None:
     result = depth_of(Clicks(log={"sql": union(shared), "columns": BANDIT}))
     for policy, rows in bandit.items():
-        mine = {p.position: p for p in result.positions if p.system == policy}
+        actual = {p.position: p for p in result.positions if p.system == policy}
         for position in (1, 2, 3):
             clicks = [int(row["click"]) for row in rows if row["position"] == str(position)]
-            assert (mine[position].n_shown, mine[position].n_clicked) == (len(clicks), sum(clicks))
-            assert mine[position].ctr == sum(clicks) / len(clicks)
+            assert (actual[position].n_shown, actual[position].n_clicked) == (
+                len(clicks),
+                sum(clicks),
+            )
+            assert actual[position].ctr == sum(clicks) / len(clicks)
     assert sum(p.n_clicked for p in result.positions if p.system is None) == 80
 
 
@@ -259,9 +262,9 @@ def test_a_row_without_a_request_is_one_by_itself() -> None:
 
 
 def test_only_a_wide_log_can_be_without_requests() -> None:
-    two = {"impressions": {"relation": "i", "columns": {"request": None}}}
+    tables = {"impressions": {"relation": "i", "columns": {"request": None}}}
     with pytest.raises(ValueError, match=r"impressions\.columns\.request"):
-        Clicks(**two, events={"relation": "e"})
+        Clicks(**tables, events={"relation": "e"})
     log = {"relation": "l", "columns": {"request": None}}
     with pytest.raises(ValueError, match="cannot be joined to them"):
         Clicks(log=log, requests={"relation": "r"})

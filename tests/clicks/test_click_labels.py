@@ -41,7 +41,7 @@ pytestmark = by_turns(0.3)
 MIDNIGHT = datetime(2026, 1, 1)
 """When the logs of this file begin."""
 
-SHOWN = pa.schema(
+IMPRESSION_SCHEMA = pa.schema(
     [
         ("request", pa.string()),
         ("query", pa.string()),
@@ -50,7 +50,7 @@ SHOWN = pa.schema(
         ("at", pa.timestamp("us")),
     ]
 )
-DONE = pa.schema(
+EVENT_SCHEMA = pa.schema(
     [
         ("request", pa.string()),
         ("item", pa.string()),
@@ -106,9 +106,12 @@ def clicks_of(log: Sequence[Request], **options: Any) -> dict[str, Any]:
     columns = {"request": "request", "item": "item", "time": "at"}
     first = {**columns, "query": "query", "position": "position"}
     return {
-        "impressions": {"data": pa.Table.from_pylist(impression_rows, SHOWN), "columns": first},
+        "impressions": {
+            "data": pa.Table.from_pylist(impression_rows, IMPRESSION_SCHEMA),
+            "columns": first,
+        },
         "events": {
-            "data": pa.Table.from_pylist(event_rows, DONE),
+            "data": pa.Table.from_pylist(event_rows, EVENT_SCHEMA),
             "columns": {**columns, "action": "action"},
         },
         **options,
@@ -517,7 +520,7 @@ def test_a_request_is_of_the_day_on_which_it_began() -> None:
     late = clicks_of([Request("tv", "ab", clicked="b", hour=47.9)], daily=False)
     first = late["impressions"]["data"].to_pylist()
     first[1]["at"] = MIDNIGHT + timedelta(hours=48.1)
-    late["impressions"]["data"] = pa.Table.from_pylist(first, SHOWN)
+    late["impressions"]["data"] = pa.Table.from_pylist(first, IMPRESSION_SCHEMA)
     late["events"]["data"] = late["events"]["data"].drop_columns("at")
     late["events"]["columns"].pop("time")
     for start, rows in (("2026-01-02", 2), ("2026-01-03", 0)):

@@ -110,7 +110,7 @@ class Reference:
 
     def chances(self, model: str, query: str, items: Any) -> Iterator[tuple[float, float]]:
         """Of a click at each position: whatever was clicked above, and after that."""
-        any_way = after = 1.0
+        reach = after = 1.0
         for position, (item, clicked) in enumerate(items, 1):
             of = (query, item)
             if model == "position_based":
@@ -123,8 +123,8 @@ class Reference:
                 is_sdbn = model == "sdbn"
                 a = self.rate("attractive" if is_sdbn else "cascade", of)
                 s = self.rate("satisfied", of) if is_sdbn else 1.0
-                yield a * any_way, a * after
-                any_way *= 1 - a * s
+                yield a * reach, a * after
+                reach *= 1 - a * s
                 after = 1 - s if clicked else after * (1 - a) / (1 - a * after)
 
     def fit(self, model: str, log_sessions: Sequence[Session]) -> tuple[float, list[float]]:
@@ -347,7 +347,7 @@ def test_requests_are_held_out_by_day_by_the_spec_or_by_their_ids() -> None:
 
 def test_a_log_that_cannot_tell_says_why() -> None:
     unclicked = [
-        (query, part, [(item, False) for item, _ in all_]) for query, part, all_ in sessions()
+        (query, part, [(item, False) for item, _ in clicks]) for query, part, clicks in sessions()
     ]
     with pytest.raises(InputError, match="no click is left to learn from"):
         fits_of(clicks_of(unclicked))

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from marked import by_turns
 
-from sqlmetrics.clicks.analysis import experiment as module
+from sqlmetrics.clicks.analysis import experiment
 from sqlmetrics.clicks.analysis.experiment import (
     EXAMPLES,
     REASONS,
@@ -386,8 +386,8 @@ def test_its_sql_leaves_the_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
         del texts[n:]
         return result
 
-    run = module.run
-    monkeypatch.setattr(module, "run", unheard)
+    run = experiment.run
+    monkeypatch.setattr(experiment, "run", unheard)
     with connect() as engine, cleaned_log(CROSSING, engine) as log:
         rows, temporary, chained = engine.rows, engine.temporary, engine.chained
         monkeypatch.setattr(engine, "rows", lambda sql: texts.append(sql) or rows(sql))

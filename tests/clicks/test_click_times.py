@@ -89,15 +89,15 @@ UNREADABLE = (
     *("2026-1-1", "20260101", "20260101120000", "12:00", "now", "2026-01-01x", "epoch", "nan"),
     "2026-01-01 00:00:00 Europe/Berlin",
 )
-HERE = ("duckdb", "sqlite", "postgres")
-LATER = ("mariadb", "chdb", "spark", "trino")
+DATABASES = ("duckdb", "sqlite", "postgres")
+LONG_DATABASES = ("mariadb", "chdb", "spark", "trino")
 
 
 @pytest.mark.parametrize(
     "name",
     [
-        *(pytest.param(name, marks=pytest.mark.xdist_group(name)) for name in HERE),
-        *(long(name, pytest.mark.xdist_group(name)) for name in LATER),
+        *(pytest.param(name, marks=pytest.mark.xdist_group(name)) for name in DATABASES),
+        *(long(name, pytest.mark.xdist_group(name)) for name in LONG_DATABASES),
     ],
 )
 def test_texts_are_times_on_every_database(name: str, servers: Any) -> None:
@@ -146,7 +146,7 @@ CHANGES = {
 
 
 @pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=pytest.mark.xdist_group(name)) for name in HERE]
+    "name", [pytest.param(name, marks=pytest.mark.xdist_group(name)) for name in DATABASES]
 )
 @pytest.mark.parametrize("zone", CHANGES)
 def test_days_of_a_zone(name: str, zone: str, servers: Any) -> None:
@@ -398,8 +398,8 @@ def test_the_sample_of_ubi_without_impressions(shared: Path, tmp_path: Path) -> 
     for row in events:
         if row["action_name"] == "impression":
             attributes = row["event_attributes"]
-            mine = lists.setdefault(row["query_id"], {})
-            mine[attributes["object"]["object_id"]] = attributes["position"]["ordinal"]
+            positions = lists.setdefault(row["query_id"], {})
+            positions[attributes["object"]["object_id"]] = attributes["position"]["ordinal"]
     queries = [
         {"query_id": q, "client_id": "c", "user_query": "x", "timestamp": "2024-12-01",
          "query_response_hit_ids": sorted(items, key=lambda item: (items[item], item))}
@@ -437,7 +437,7 @@ r3,a,click,2026-01-01T08:00:20Z,30
 """
 
 
-@pytest.fixture(params=[pytest.param(n, marks=pytest.mark.xdist_group(n)) for n in HERE])
+@pytest.fixture(params=[pytest.param(n, marks=pytest.mark.xdist_group(n)) for n in DATABASES])
 def engine(request: pytest.FixtureRequest, servers: Any) -> Iterator[Any]:
     with servers.open(request.param) as opened:
         yield opened

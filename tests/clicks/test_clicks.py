@@ -124,8 +124,8 @@ def test_ubi_s_metrics_are_those_of_plain_python(
     for event in ubi["events"]:
         grade = GRADES.get(event["action_name"])
         if grade and item_of(event) in lists.get(event["query_id"], {}):
-            mine = grades[event["query_id"]]
-            mine[item_of(event)] = max(grade, mine.get(item_of(event), 0))
+            request_grades = grades[event["query_id"]]
+            request_grades[item_of(event)] = max(grade, request_grades.get(item_of(event), 0))
     clicked = {
         (event["query_id"], item_of(event))
         for event in ubi["events"]
@@ -133,10 +133,10 @@ def test_ubi_s_metrics_are_those_of_plain_python(
     }
     per_query = {row["query_id"]: row["ndcg_at_10"] for row in rows_of(ubi_result)}
     assert set(per_query) == set(grades)
-    for request, mine in grades.items():
+    for request, request_grades in grades.items():
         ranked = sorted(lists[request], key=lambda item: (lists[request][item], item.encode()))
-        best = dcg(sorted(mine.values(), reverse=True)[:10])
-        wanted = dcg([mine.get(item, 0) for item in ranked[:10]]) / best
+        best = dcg(sorted(request_grades.values(), reverse=True)[:10])
+        wanted = dcg([request_grades.get(item, 0) for item in ranked[:10]]) / best
         assert per_query[request] == pytest.approx(wanted, abs=1e-12)
     click_positions = [
         [position for item, position in items.items() if (request, item) in clicked]
@@ -183,8 +183,8 @@ def test_one_command_from_the_two_files(shared: Path) -> None:
     assert result.exit_code == 0, result.output
     assert "no impression       -41    246" in result.output
     assert "ubi_events   0.6450" in result.output
-    as_json = CliRunner().invoke(cli, ["clicks", "--ubi", *files, "-o", "json"])
-    assert json.loads(as_json.output)["rows"]["click"] == {"logged": 287, "left": 168}
+    json_result = CliRunner().invoke(cli, ["clicks", "--ubi", *files, "-o", "json"])
+    assert json.loads(json_result.output)["rows"]["click"] == {"logged": 287, "left": 168}
 
 
 SPEC = """
@@ -466,8 +466,8 @@ def test_cleaning_leaves_out_what_it_says_and_nothing_else(case: str) -> None:
     result = cleaned(cleaning, impressions, events)
     assert steps_of(result) == left_out
     for name, (logged, n_left) in result.rows.items():
-        mine = sum(n for (kind, _), n in left_out.items() if kind == name)
-        assert logged - n_left == mine
+        n_removed = sum(n for (kind, _), n in left_out.items() if kind == name)
+        assert logged - n_left == n_removed
     assert result.rows["impressions"][0] == len(IMPRESSIONS) + len(impressions)
     assert {why for _, why in left_out} <= set(REASONS)
 
@@ -758,21 +758,23 @@ def assert_equal(
         lists[row["request_id"]][row["item_id"]] = row
     grades: dict[str, dict[str, int]] = defaultdict(dict)
     for act in acts:
-        mine = grades[act["request_id"]]
-        mine[act["item_id"]] = max(GRADES[act["action"]], mine.get(act["item_id"], 0))
+        request_grades = grades[act["request_id"]]
+        request_grades[act["item_id"]] = max(
+            GRADES[act["action"]], request_grades.get(act["item_id"], 0)
+        )
     per_query = {row["query_id"]: row["ndcg_at_5"] for row in rows_of(result)}
     assert set(per_query) == set(grades)
-    for request, mine in grades.items():
+    for request, request_grades in grades.items():
         ranked = sorted(lists[request], key=lambda item: lists[request][item]["position"])
-        wanted = dcg([mine.get(item, 0) for item in ranked[:5]])
-        wanted /= dcg(sorted(mine.values(), reverse=True)[:5])
+        wanted = dcg([request_grades.get(item, 0) for item in ranked[:5]])
+        wanted /= dcg(sorted(request_grades.values(), reverse=True)[:5])
         assert per_query[request] == pytest.approx(wanted, abs=1e-12)
     clicked = {(a["request_id"], a["item_id"]): a for a in acts if a["action"] == "click"}
     for row in online(result):
-        mine_ = [r for r in impressions if r["system"] == row["system"]]
+        system_rows = [r for r in impressions if r["system"] == row["system"]]
         n_searches = sum(r["system"] == row["system"] for r in searches)
-        wanted = by_hand(row["metric"], mine_, clicked, acts) * (
-            len({r["request_id"] for r in mine_}) / n_searches
+        wanted = by_hand(row["metric"], system_rows, clicked, acts) * (
+            len({r["request_id"] for r in system_rows}) / n_searches
             if row["metric"] == "purchases"
             else 1
         )

@@ -104,9 +104,9 @@ def test_it_is_another_number_than_coec_by_hand() -> None:
     # a: 2 clicks / (3 / 3 * 3 impressions), though one of these stood at 2; b: 1 / (1 * 2)
     assert rates(LOG) == {("tv", "a"): 0.667, ("tv", "b"): 0.5, ("tv", "c"): 0.0}
     assert rates(LOG, min_impressions=3) == {("tv", "a"): 0.667}
-    with_its_own = rates(LOG, rate="coec")
+    coec_rates = rates(LOG, rate="coec")
     # position 1: 2 of 3 clicked once, none of 2 at position 2; c was not shown
-    assert with_its_own == pytest.approx({("tv", "a"): 1 / (4 / 3), ("tv", "b"): 1 / (2 / 3)})
+    assert coec_rates == pytest.approx({("tv", "a"): 1 / (4 / 3), ("tv", "b"): 1 / (2 / 3)})
 
 
 def test_days_of_the_window_are_those_of_the_events() -> None:

@@ -17,7 +17,7 @@ from sqlmetrics.catalog.online import online
 
 Row = dict[str, Any]
 START = datetime(2026, 1, 1, 10)
-WAYS = {"click": ("click",), "purchase": ("purchase",), "either": ("purchase", "save")}
+SUCCESS_ACTIONS = {"click": ("click",), "purchase": ("purchase",), "either": ("purchase", "save")}
 
 
 def visit_rows(seed: int = 3) -> tuple[list[Row], list[Row]]:
@@ -84,12 +84,12 @@ def wanted(
 
 
 @by_turns(3.1)
-@pytest.mark.parametrize("way", WAYS)
-def test_a_session_succeeds_by_any_of_its_requests(way: str) -> None:
+@pytest.mark.parametrize("success", SUCCESS_ACTIONS)
+def test_a_session_succeeds_by_any_of_its_requests(success: str) -> None:
     """Also beside requests without a result, and of one day alone; those of no visit are none."""
     requests, events = visit_rows()
     for daily in (False, True):
-        log = log_of(requests, events, WAYS[way], daily=daily)
+        log = log_of(requests, events, SUCCESS_ACTIONS[success], daily=daily)
         spec = sm.Spec(clicks=log, metrics=["session_success", "abandonment"], by=["country"])
         rows = [
             row
@@ -102,7 +102,7 @@ def test_a_session_succeeds_by_any_of_its_requests(way: str) -> None:
             for row in rows
             if row["segment_name"] == "all"
         }
-        assert counts == wanted(requests, events, WAYS[way], *keys)
+        assert counts == wanted(requests, events, SUCCESS_ACTIONS[success], *keys)
         for key, (
             _,
             sessions,
