@@ -56,8 +56,8 @@ def test_a_share_of_the_pairs_goes_to_two(overlap: float, n_twice: int, day: boo
     n_rows = Counter(row[0] for row in dealt.rows)
     assert max(n_rows.values()) - min(n_rows.values()) <= max(sizes.values())
     shared = Counter(twice)
-    each = [shared[frozenset(pair)] for pair in combinations(PEOPLE, 2)]
-    assert max(each) - min(each) <= max(2, 0.1 * n_twice)
+    counts = [shared[frozenset(pair)] for pair in combinations(PEOPLE, 2)]
+    assert max(counts) - min(counts) <= max(2, 0.1 * n_twice)
     alone = {key[day]: names[0] for key, names in graders.items() if len(names) == 1}
     for key, names in graders.items():
         assert alone.get(key[day], names[0]) in names, "all of a query's pairs have one in common"
@@ -94,15 +94,15 @@ SHEET = ("sheet", "bm25.run", "dense.run", "--order", "depth")
 @by_turns(3)
 def test_sheets_to_agreement_to_labels_to_a_leaderboard(track: Path) -> None:
     line = (*SHEET, "--assessors", "ann, bob,cy", "--overlap", "0.2")
-    done = sqlmetrics(*line, "--out", "sheets/", "--excel", folder=track)
-    assert "note: rows by assessor: ann 19, bob 17, cy 18; 9 pairs twice" in done.stderr
+    completed = sqlmetrics(*line, "--out", "sheets/", "--excel", folder=track)
+    assert "note: rows by assessor: ann 19, bob 17, cy 18; 9 pairs twice" in completed.stderr
     paths = [f"sheets/{name}.csv" for name in PEOPLE]
     for number, path in enumerate(paths):
         graded(track / path, shift=number == 2)
     refused = sqlmetrics(*line, "--out", "sheets", folder=track, expect=2)
     assert "it is a sheet with 19 grades" in refused.stderr
-    done = sqlmetrics("sheet-import", *paths, "--labels", "judged.csv", "--new", folder=track)
-    assert "0 labels before, 54 added" in done.stdout
+    completed = sqlmetrics("sheet-import", *paths, "--labels", "judged.csv", "--new", folder=track)
+    assert "0 labels before, 54 added" in completed.stdout
     table = sm.agree(str(track / "judged.csv"), judge="assessor")
     rows = [row for row in table.coefficients if row["coefficient"] == "agreement"]
     shares = {(row["judge"], row["other_judge"]): row["value"] for row in rows}
@@ -120,20 +120,22 @@ def test_sheets_to_agreement_to_labels_to_a_leaderboard(track: Path) -> None:
     sqlmetrics(*line, "--out", "all.csv", folder=track)
     graded(track / "all.csv")
     kept = ("--conflicts", "keep")
-    done = sqlmetrics("sheet-import", "all.csv", "--labels", "judged.csv", *kept, folder=track)
-    assert "0 added, 36 known already, 18 kept" in done.stdout
+    completed = sqlmetrics("sheet-import", "all.csv", "--labels", "judged.csv", *kept, folder=track)
+    assert "0 added, 36 known already, 18 kept" in completed.stdout
     for labels in ("two.qrels", "one.qrels"):
         new = ["--new"] if labels == "two.qrels" else []
-        done = sqlmetrics(
+        completed = sqlmetrics(
             "sheet-import", "all.csv", "--labels", labels, *new, folder=track, expect=2
         )
-        assert f"'{labels}': pairs that two assessors graded: 9 of 45" in done.stderr
-        assert "combine makes one label of them" in done.stderr
+        assert f"'{labels}': pairs that two assessors graded: 9 of 45" in completed.stderr
+        assert "combine makes one label of them" in completed.stderr
     # without an overlap grades go straight into qrels
     sqlmetrics(*line[:-1], "0", "--out", "single.csv", folder=track)
     graded(track / "single.csv")
-    done = sqlmetrics("sheet-import", "single.csv", "--labels", "two.qrels", "--new", folder=track)
-    assert "45 added" in done.stdout
+    completed = sqlmetrics(
+        "sheet-import", "single.csv", "--labels", "two.qrels", "--new", folder=track
+    )
+    assert "45 added" in completed.stdout
 
 
 def test_sheets_that_do_not_go_together(tmp_path: Path) -> None:
@@ -146,21 +148,21 @@ def test_sheets_that_do_not_go_together(tmp_path: Path) -> None:
     }
     for name, text in texts.items():
         (tmp_path / name).write_text(text)
-    said = {
+    problems = {
         "ab": "/b' and '.*/a' both grade q, x; keep one of the rows",
         "c": "an id is empty: 1 of 2 rows",
         "d": "a query and item appear twice: 1 of 3 rows",
         "ea": "/a' has the ids query_id, item_id, but '.*/e' has query_id, item_id, assessor",
     }
-    for names, problem in said.items():
+    for names, problem in problems.items():
         with pytest.raises(sm.InputError, match=problem):
             graded_sheet.read_all([str(tmp_path / name) for name in names])
-    both = graded_sheet.read_all([str(tmp_path / "e")])
-    assert both.grades == {("q", "x", "ann"): 1.0, ("q", "x", "bob"): 2.0}
+    graded_twice = graded_sheet.read_all([str(tmp_path / "e")])
+    assert graded_twice.grades == {("q", "x", "ann"): 1.0, ("q", "x", "bob"): 2.0}
 
 
 @pytest.mark.parametrize(
-    ("names", "overlap", "said"),
+    ("names", "overlap", "message"),
     [
         (("ann", "bob", "Ann"), 0, "each assessor must be named once, in upper or lower case"),
         (("ann", "../bob"), 0, "an assessor is the name of a file, too"),
@@ -170,6 +172,6 @@ def test_sheets_that_do_not_go_together(tmp_path: Path) -> None:
         (("ann", "bob"), float("nan"), "overlap must be a share from 0 to 1"),
     ],
 )
-def test_people_that_cannot_be(names: tuple[str, ...], overlap: float, said: str) -> None:
-    with pytest.raises(sm.SpecError, match=said):
+def test_people_that_cannot_be(names: tuple[str, ...], overlap: float, message: str) -> None:
+    with pytest.raises(sm.SpecError, match=message):
         Assessors(names, overlap).check()

@@ -52,12 +52,12 @@ def worlds(judge: str, queries: int, systems: int, seed: int = 1) -> tuple[sm.Sp
             people.append(level if chance.random() < 0.5 else chance.randrange(4))
             model.append(JUDGES[judge](chance, people[-1]))
     table = pa.table(rows)
-    known = pa.table({"query_id": list(countries), "country": list(countries.values())})
+    query_table = pa.table({"query_id": list(countries), "country": list(countries.values())})
     specs = [
         sm.Spec(
             rankings={"data": table, "columns": {"score": "score", "system": "system"}},
             labels={"data": pa.table(keys(rows) | {"grade": grades})},
-            queries={"data": known, "columns": {"segments": ["country"]}},
+            queries={"data": query_table, "columns": {"segments": ["country"]}},
             metrics=["dcg@3"],
         )
         for grades in (people, model)
@@ -81,11 +81,11 @@ def test_the_mean_is_that_of_ppi_py() -> None:
     model = [((7 * i) % 20) / 20 for i in range(20)]
     people = [0.1, 0.5, 0.6, 0.0, 0.7, 0.9]
     for weight, expected in PPI_PY.items():
-        found = prediction_powered.mean(
+        estimated_mean = prediction_powered.mean(
             [PairedStratum(Stratum(10**6, people), model[:6], 20, sum(model), 20.0)],
             llm_weight=weight,
         )
-        assert found.estimate.value == pytest.approx(expected, abs=1e-12)
+        assert estimated_mean.estimate.value == pytest.approx(expected, abs=1e-12)
 
 
 PPI_PY = {1.0: 0.5666666666666667, 0.5: 0.5166666666666666}
@@ -96,13 +96,19 @@ def test_the_variance_by_hand() -> None:
     # value = 0.5 + 1 (0.5 - 0.375) = 0.625; s^2(u) = 0.5, u - v = 0.375 and -0.375: 0.03125 x 9
     # variance = (1/2 - 1/4) 0.28125 ... of the differences 0.5 and -0.25: s^2 = 0.28125
     # + (1/4 - 1/8) 0.5
-    found = prediction_powered.mean(
+    estimated_mean = prediction_powered.mean(
         [PairedStratum(Stratum(8, [1.0, 0.0]), [0.5, 0.25], 4, 2.0, 4.0)], llm_weight=1
     )
-    assert found.estimate.value == pytest.approx(0.625, rel=1e-15)
-    assert found.estimate.standard_error**2 == pytest.approx(0.25 * 0.28125 + 0.125 * 0.5)
-    assert found.gain == pytest.approx((1 / 2 - 1 / 8) * 0.5 / (0.25 * 0.28125 + 0.125 * 0.5))
-    assert (found.llm_value, found.llm_weight, found.n_llm) == (0.5, 1, 4)
+    assert estimated_mean.estimate.value == pytest.approx(0.625, rel=1e-15)
+    assert estimated_mean.estimate.standard_error**2 == pytest.approx(0.25 * 0.28125 + 0.125 * 0.5)
+    assert estimated_mean.gain == pytest.approx(
+        (1 / 2 - 1 / 8) * 0.5 / (0.25 * 0.28125 + 0.125 * 0.5)
+    )
+    assert (estimated_mean.llm_value, estimated_mean.llm_weight, estimated_mean.n_llm) == (
+        0.5,
+        1,
+        4,
+    )
     # two queries leave no freedom for a weight of their own: the model's labels are left out
     alone = prediction_powered.mean(
         [PairedStratum(Stratum(8, [1.0, 0.0]), [0.5, 0.25], 8, 4.0, 8.0)]
@@ -117,12 +123,12 @@ def test_the_sql_of_a_page_gives_the_estimate() -> None:
     people, model = worlds("good", 60, 2)
     with connect() as engine:
         sample = draw(people, engine, 30)
-        found = estimate.estimate(people, engine, sample, llm=LlmLabels(model)).table
+        estimates = estimate.estimate(people, engine, sample, llm=LlmLabels(model)).table
     ours, theirs = (values(spec) for spec in (people, model))
     sampled = pa.table({"query_id": sample.column("query_id")})
     page = (ROOT / "docs" / "labelling.md").read_text(encoding="utf-8")
     query = re.findall(r"^```sql\n(.*?)^```", page, re.DOTALL | re.MULTILINE)[-1]
-    for row in found.to_pylist():
+    for row in estimates.to_pylist():
         by_people, by_model = (
             {q: v for s, q, v in rows_of(table) if s == row["system"]} for table in (ours, theirs)
         )
@@ -147,8 +153,8 @@ def test_the_sql_of_a_page_gives_the_estimate() -> None:
 
 def values(spec: sm.Spec) -> pa.Table:
     """The values of all queries."""
-    asked = {"score": "score", "system": "system"}
-    return sm.evaluate(spec.rankings.data, spec.labels.data, "dcg@3", **asked).per_query()
+    columns = {"score": "score", "system": "system"}
+    return sm.evaluate(spec.rankings.data, spec.labels.data, "dcg@3", **columns).per_query()
 
 
 def rows_of(table: pa.Table) -> list[tuple[str, str, float]]:
@@ -162,33 +168,33 @@ def rows_of(table: pa.Table) -> list[tuple[str, str, float]]:
 
 def random_strata(chance: random.Random) -> list[tuple[PairedStratum, list[Any], list[Any]]]:
     """Strata with traffic and queries without a value, and all of their values."""
-    made = []
+    strata = []
     for name in ("de", "fr"):
         size, m, n = 40, 25, chance.randrange(3, 20)
         mine = [None if chance.random() < 0.1 else chance.random() for _ in range(size)]
-        model = [None if one is None else one**2 + chance.random() / 9 for one in mine]
+        model = [None if value is None else value**2 + chance.random() / 9 for value in mine]
         weights = [float(chance.randrange(1, 5)) for _ in range(size)]
         counted = [(w * v, w) for w, v in zip(weights[:m], model[:m], strict=True) if v is not None]
         people = Stratum(size, mine[:n], weights[:n], name)
         sums = [sum(pair[i] for pair in counted) for i in (0, 1)]
-        made.append((PairedStratum(people, model[:n], m, *sums), mine, weights))
-    return made
+        strata.append((PairedStratum(people, model[:n], m, *sums), mine, weights))
+    return strata
 
 
 def test_without_weight_it_is_the_estimate_by_people() -> None:
     for seed in range(20):
-        strata = [one for one, _, _ in random_strata(random.Random(seed))]
-        alone = estimator.mean([one.people for one in strata])
-        found = prediction_powered.mean(strata, llm_weight=0)
-        assert found.gain == pytest.approx(1)
+        strata = [stratum for stratum, _, _ in random_strata(random.Random(seed))]
+        alone = estimator.mean([stratum.people for stratum in strata])
+        estimated_mean = prediction_powered.mean(strata, llm_weight=0)
+        assert estimated_mean.gain == pytest.approx(1)
         for name in ("value", "standard_error", "low", "high"):
             expected = getattr(alone, name)
-            assert getattr(found.estimate, name) == pytest.approx(expected, abs=1e-12)
+            assert getattr(estimated_mean.estimate, name) == pytest.approx(expected, abs=1e-12)
         best = prediction_powered.mean(strata)
         near = [best.llm_weight + step for step in (-0.2, 0.2)]
         errors = [prediction_powered.mean(strata, llm_weight=w) for w in (best.llm_weight, *near)]
-        least, *others = (one.estimate.standard_error for one in errors)
-        assert least < min(others)
+        least, *larger_errors = (candidate.estimate.standard_error for candidate in errors)
+        assert least < min(larger_errors)
 
 
 def test_a_model_that_errs_by_a_factor_knows_the_mean_of_all() -> None:
@@ -196,12 +202,12 @@ def test_a_model_that_errs_by_a_factor_knows_the_mean_of_all() -> None:
     chance = random.Random(4)
     mine = [chance.random() for _ in range(50)]
     for factor, shift in ((1.0, 0.0), (0.5, 0.3), (-2.0, 1.0)):
-        model = [factor * one + shift for one in mine]
+        model = [factor * value + shift for value in mine]
         stratum = PairedStratum(Stratum(50, mine[:9]), model[:9], 50, sum(model), 50.0)
-        found = prediction_powered.mean([stratum])
-        assert found.llm_weight == pytest.approx(1 / factor)
-        assert found.estimate.value == pytest.approx(fmean(mine), abs=1e-12)
-        assert found.estimate.standard_error == pytest.approx(0, abs=1e-7)
+        estimated_mean = prediction_powered.mean([stratum])
+        assert estimated_mean.llm_weight == pytest.approx(1 / factor)
+        assert estimated_mean.estimate.value == pytest.approx(fmean(mine), abs=1e-12)
+        assert estimated_mean.estimate.standard_error == pytest.approx(0, abs=1e-7)
 
 
 def test_a_model_without_an_opinion_is_left_out() -> None:
@@ -209,10 +215,10 @@ def test_a_model_without_an_opinion_is_left_out() -> None:
     for model, sums in (([1.0, 1.0, 1.0], (9.0, 9.0)), ([None, None, None], (0.0, 0.0))):
         for weight in (None, 1.0):
             stratum = PairedStratum(Stratum(9, [1.0, 0.0, 0.5]), model, 9, *sums)
-            found = prediction_powered.mean([stratum], llm_weight=weight)
-            assert found.gain == pytest.approx(1)
-            assert found.estimate.value == alone.value
-            assert found.estimate.standard_error == pytest.approx(alone.standard_error)
+            estimated_mean = prediction_powered.mean([stratum], llm_weight=weight)
+            assert estimated_mean.gain == pytest.approx(1)
+            assert estimated_mean.estimate.value == alone.value
+            assert estimated_mean.estimate.standard_error == pytest.approx(alone.standard_error)
     nothing = PairedStratum(Stratum(9, [None, None]), [1.0, 0.0], 9, 4.0, 9.0)
     assert prediction_powered.mean([nothing]).estimate.value is None
     with pytest.raises(sm.InputError, match="2 queries labelled by people are missing among the 1"):
@@ -238,15 +244,15 @@ def test_intervals_cover_93_to_97_percent(judge: str, of_model: int | None) -> N
     assert [row["system"] for row in rows] == sorted(sums)
     hits = sum(row["ci_low"] <= sums[row["system"]] / 400 <= row["ci_high"] for row in rows)
     errors = [row["value"] - sums[row["system"]] / 400 for row in rows]
-    told = math.sqrt(fmean(row["standard_error"] ** 2 for row in rows))
+    reported = math.sqrt(fmean(row["standard_error"] ** 2 for row in rows))
     gain, weight = (fmean(row[name] for row in rows) for name in ("gain", "llm_weight"))
     print(
         f"{judge}, {of_model or 'all'}: coverage {hits / 1000:.1%}, bias {fmean(errors):.1e}, "
-        f"spread {stdev(errors):.1e}, told {told:.1e}, lambda {weight:.2f}, gain {gain:.2f}"
+        f"spread {stdev(errors):.1e}, told {reported:.1e}, lambda {weight:.2f}, gain {gain:.2f}"
     )
     assert 0.93 <= hits / 1000 <= 0.97
     assert abs(fmean(errors)) <= 3 * stdev(errors) / 1000**0.5
-    assert told == pytest.approx(stdev(errors), rel=0.05)
+    assert reported == pytest.approx(stdev(errors), rel=0.05)
     assert (gain > 1.3) == (judge != "useless")
 
 
@@ -256,28 +262,28 @@ def test_intervals_cover_93_to_97_percent(judge: str, of_model: int | None) -> N
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Files of a small world, a sample of it, and both labels in one file."""
-    place = tmp_path_factory.mktemp("llm")
+    path = tmp_path_factory.mktemp("llm")
     people, model = worlds("good", 40, 2)
-    both = people.labels.data.append_column("llm", model.labels.data["grade"])
-    tables = {"runs": people.rankings.data, "labels": people.labels.data, "both": both}
+    both_labels = people.labels.data.append_column("llm", model.labels.data["grade"])
+    tables = {"runs": people.rankings.data, "labels": people.labels.data, "both": both_labels}
     tables |= {"llm": model.labels.data, "queries": people.queries.data}
     for name, table in tables.items():
-        pq.write_table(table, place / f"{name}.parquet")
-    (place / "s.yml").write_text(
+        pq.write_table(table, path / f"{name}.parquet")
+    (path / "s.yml").write_text(
         "version: 1\nrankings: {file: runs.parquet, columns: {score: score, system: system}}\n"
         "labels: {file: labels.parquet}\nmetrics: [dcg@3]\n"
         "queries: {file: queries.parquet, columns: {segments: [country]}}\n"
     )
     for size in (12, 24):
         line = f"sample s.yml --size {size} --by country --out {size}.csv"
-        sqlmetrics(*line.split(), folder=place)
-    return place
+        sqlmetrics(*line.split(), folder=path)
+    return path
 
 
 def estimated(folder: Path, line: str, expect: int = 0) -> str:
     """What `estimate` prints."""
-    done = sqlmetrics("estimate", *line.split(), folder=folder, expect=expect)
-    return done.stderr if expect else done.stdout
+    completed = sqlmetrics("estimate", *line.split(), folder=folder, expect=expect)
+    return completed.stderr if expect else completed.stdout
 
 
 @by_turns(0.9)
@@ -300,7 +306,7 @@ def test_labels_of_a_model_stand_in_a_table_or_a_column(folder: Path) -> None:
 
 @by_turns(0.6)
 @pytest.mark.parametrize(
-    ("line", "said"),
+    ("line", "message"),
     [
         ("s.yml 24.csv --llm-labels llm.parquet --llm-sample 12.csv", "12 of 24 sampled queries"),
         ("s.yml 12.csv --llm-sample 24.csv", "--llm-labels FILE, or --llm-grade COLUMN"),
@@ -316,7 +322,7 @@ def test_labels_of_a_model_stand_in_a_table_or_a_column(folder: Path) -> None:
         ),
     ],
 )
-def test_what_a_model_s_labels_cannot_say_is_refused(folder: Path, line: str, said: str) -> None:
+def test_what_a_model_s_labels_cannot_say_is_refused(folder: Path, line: str, message: str) -> None:
     pq.write_table(pq.read_table(folder / "llm.parquet").slice(0, 3), folder / "few.parquet")
     fewer = "columns: {score: score, system: system}, where: query_id = 'q0'}"
     spec = (folder / "s.yml").read_text()
@@ -324,7 +330,7 @@ def test_what_a_model_s_labels_cannot_say_is_refused(folder: Path, line: str, sa
         spec.replace("columns: {score: score, system: system}}", fewer)
     )
     (folder / "all.csv").write_text("query_id,stratum_size,sample_size\nq0,1,1\n")
-    assert said in estimated(folder, line, expect=2)
+    assert message in estimated(folder, line, expect=2)
 
 
 @by_turns(0.3)

@@ -53,20 +53,20 @@ def world(seed: int, *, days: bool) -> tuple[list[Row], list[Row]]:
     return rows, labels
 
 
-def spec_of(rows: list[Row], labels: list[Row], **more: Any) -> sm.Spec:
+def spec_of(rows: list[Row], labels: list[Row], **options: Any) -> sm.Spec:
     days = {"date": "ds"} if "ds" in rows[0] else {}
     columns = {"score": "score", "system": "system", **days}
     return sm.Spec(
         rankings={"data": pa.Table.from_pylist(rows), "columns": columns},
         labels={"data": pa.Table.from_pylist(labels), "columns": days},
         metrics=["ndcg@2"],
-        **more,
+        **options,
     )
 
 
 def by_hand(rows: list[Row], labels: list[Row], k: int, queue: Queue) -> list[tuple[Any, ...]]:
     """Day, query, item and turn of each row, as the definition says."""
-    grades = {(one.get("ds"), one["query_id"], one["item_id"]): one["grade"] for one in labels}
+    grades = {(row.get("ds"), row["query_id"], row["item_id"]): row["grade"] for row in labels}
     lists: dict[Any, list[Row]] = {}
     for row in sorted(rows, key=lambda row: (-row["score"], row["item_id"])):
         lists.setdefault((row["system"], row.get("ds"), row["query_id"]), []).append(row)
@@ -86,8 +86,8 @@ def by_hand(rows: list[Row], labels: list[Row], k: int, queue: Queue) -> list[tu
         pools.setdefault(key[:2], []).append((turn, lot, key))
     queued = []
     for pool in pools.values():
-        for place, (turn, lot, key) in enumerate(sorted(pool)[: queue.per_query], start=1):
-            queued.append((turn, place, lot, key))
+        for position, (turn, lot, key) in enumerate(sorted(pool)[: queue.per_query], start=1):
+            queued.append((turn, position, lot, key))
     return [
         (day and str(day), *key, turn) for turn, _, _, (day, *key) in sorted(queued)[: queue.limit]
     ]
@@ -95,8 +95,8 @@ def by_hand(rows: list[Row], labels: list[Row], k: int, queue: Queue) -> list[tu
 
 def turns_of(sheet: Sheet) -> list[tuple[Any, ...]]:
     names = ("metric_date", "query_id", "item_id", "turn")
-    places = [sheet.names.index(name) if name in sheet.names else None for name in names]
-    rows = [[None if n is None else row[n] for n in places] for row in sheet.rows]
+    positions = [sheet.names.index(name) if name in sheet.names else None for name in names]
+    rows = [[None if n is None else row[n] for n in positions] for row in sheet.rows]
     return [(day and str(day), *rest) for day, *rest in rows]
 
 
@@ -120,12 +120,12 @@ def test_rows_come_as_the_definition_says(name: str, days: bool, servers: Server
             depth = int(sheet.notes[0].split()[-1]) if "rank" in sheet.notes[0] else 0
             graded = {row[:3] for row in wanted}
             graded |= {
-                (one.get("ds") and str(one["ds"]), one["query_id"], one["item_id"])
-                for one in labels
+                (row.get("ds") and str(row["ds"]), row["query_id"], row["item_id"])
+                for row in labels
             }
-            whole = {row[:3] for row in by_hand(rows, labels, max(depth, 1), Queue("depth"))}
+            top = {row[:3] for row in by_hand(rows, labels, max(depth, 1), Queue("depth"))}
             if depth and not queue.shares:
-                assert whole <= graded
+                assert top <= graded
 
 
 @by_turns(0.2)
@@ -142,7 +142,7 @@ def test_a_query_has_so_many_rows_of_any_order() -> None:
     assert list(few) == wanted
 
 
-def ask(labels: Mapping[str, int], **more: Any) -> list[tuple[str, float]]:
+def turns_after(labels: Mapping[str, int], **options: Any) -> list[tuple[str, float]]:
     """Items of a query with the lists a b c d and x y z, and their turns."""
     rows = [
         {"system": system, "query_id": "q", "item_id": item, "score": -float(rank)}
@@ -152,21 +152,21 @@ def ask(labels: Mapping[str, int], **more: Any) -> list[tuple[str, float]]:
     graded = [{"query_id": "q", "item_id": item, "grade": g} for item, g in labels.items()]
     spec = spec_of(rows, graded or [{"query_id": "q", "item_id": "-", "grade": 0}])
     with connect() as engine:
-        sheet = unjudged_sheet(spec, engine, 10, queue=Queue("move-to-front", **more))
+        sheet = unjudged_sheet(spec, engine, 10, queue=Queue("move-to-front", **options))
     return sorted(row[2:] for row in turns_of(sheet))
 
 
 @by_turns(0.2)
 def test_a_list_stays_in_front_while_its_items_are_good() -> None:
-    assert ask({}) == [
+    assert turns_after({}) == [
         (item, turn) for item, turn in zip("abcdxyz", [1, 2, 3, 4, 1, 2, 3], strict=True)
     ]
     # a is good, x is not: b is as near as a was, and y a turn away
-    assert ask({"a": 2, "x": 0}) == [("b", 1), ("c", 2), ("d", 3), ("y", 2), ("z", 3)]
-    assert ask({"a": 1, "b": 1, "x": 0})[0] == ("c", 1)
+    assert turns_after({"a": 2, "x": 0}) == [("b", 1), ("c", 2), ("d", 3), ("y", 2), ("z", 3)]
+    assert turns_after({"a": 1, "b": 1, "x": 0})[0] == ("c", 1)
     # by a relevant grade of 2, a is not; and left gives two items a turn
-    assert ask({"a": 1}, rel=2.0)[0] == ("b", 2)
-    assert ask({"a": 1}, shares={"left": 2.0})[:3] == [("b", 0.5), ("c", 1.0), ("d", 1.5)]
+    assert turns_after({"a": 1}, rel=2.0)[0] == ("b", 2)
+    assert turns_after({"a": 1}, shares={"left": 2.0})[:3] == [("b", 0.5), ("c", 1.0), ("d", 1.5)]
 
 
 RUNS = {"bm25": "q1 q1 q2", "k1=0.9": "q1 q2 q2"}
@@ -188,12 +188,12 @@ def track(tmp_path: Path) -> Path:
 def test_the_command_and_what_it_refuses(track: Path) -> None:
     runs = [f"{name}.run" for name in RUNS]
     line = ("sheet", *runs, "--order", "depth", "--limit", "2", "--share", "k1=0.9=2")
-    done = sqlmetrics(*line, folder=track)
-    assert [row.split(",")[7] for row in done.stdout.splitlines()] == ['"turn"', "0.5", "0.5"]
-    assert "the sheet has not even the first item of each list of a share of 1" in done.stderr
-    done = sqlmetrics("sheet", *runs, "--order", "depth", "--limit", "50", folder=track)
-    assert "each list is labelled or in the sheet down to rank 10" in done.stderr
-    assert "the sheet has 4 of 50 rows: there are no more within -k 10" in done.stderr
+    completed = sqlmetrics(*line, folder=track)
+    assert [row.split(",")[7] for row in completed.stdout.splitlines()] == ['"turn"', "0.5", "0.5"]
+    assert "the sheet has not even the first item of each list of a share of 1" in completed.stderr
+    completed = sqlmetrics("sheet", *runs, "--order", "depth", "--limit", "50", folder=track)
+    assert "each list is labelled or in the sheet down to rank 10" in completed.stderr
+    assert "the sheet has 4 of 50 rows: there are no more within -k 10" in completed.stderr
     wrong = {
         "--share bm25=2": "--share says how many items a system gives a turn; add --order depth",
         "--order depth --share bm26=2": "unknown system 'bm26'; did you mean 'bm25'?",
@@ -203,9 +203,9 @@ def test_the_command_and_what_it_refuses(track: Path) -> None:
         "--per-query 0": "per_query must be 1 or more, a whole number, given 0",
         "--order depth --per-query 2 --sample sample.csv": "--per-query and --order depth: the",
     }
-    for words, said in wrong.items():
-        assert said in sqlmetrics("sheet", *runs, *words.split(), folder=track, expect=2).stderr
+    for words, message in wrong.items():
+        assert message in sqlmetrics("sheet", *runs, *words.split(), folder=track, expect=2).stderr
     (track / "one.csv").write_text("query_id,item_id,score\nq1,d1,1\n")
     line = ("sheet", "one.csv", "--order", "depth", "--share", "x=2")
-    done = sqlmetrics(*line, folder=track, expect=2)
-    assert "--share is of systems, and the rankings have none" in done.stderr
+    completed = sqlmetrics(*line, folder=track, expect=2)
+    assert "--share is of systems, and the rankings have none" in completed.stderr

@@ -45,7 +45,7 @@ def population(n: int = 600, seed: int = 7) -> pa.Table:
     return pa.Table.from_pylist(rows)
 
 
-def spec_of(queries: pa.Table, **more: object) -> sm.Spec:
+def spec_of(queries: pa.Table, **overrides: object) -> sm.Spec:
     """A spec of one ranked item a query."""
     items = pa.array(["a"] * queries.num_rows)
     scores = pa.array([1.0] * queries.num_rows)
@@ -54,12 +54,12 @@ def spec_of(queries: pa.Table, **more: object) -> sm.Spec:
     columns = {"score": "score"} | (
         {"weight": "weight"} if "weight" in queries.schema.names else {}
     )
-    given = {
+    options = {
         "rankings": {"data": rankings, "columns": columns},
         "labels": {"data": labels},
         "metrics": ["dcg@1"],
     }
-    return sm.Spec(**given | more)
+    return sm.Spec(**options | overrides)
 
 
 def drawn_in_python(
@@ -203,14 +203,14 @@ def test_days_are_a_part_of_the_query() -> None:
     )
     with connect() as engine:
         sample = draw(spec, engine, 3)
-        found = estimate.estimate(spec, engine, Sample.read(_file(sample)))
+        checkup = estimate.estimate(spec, engine, Sample.read(_file(sample)))
     assert sample.of(("metric_date", "query_id")) == [
         (date(2026, 1, 1), "q"),
         (date(2026, 1, 1), "r"),
         (date(2026, 1, 2), "q"),
     ]
-    assert found.table["value"].to_pylist() == [pytest.approx(4 / 3)]
-    assert found.table["standard_error"].to_pylist() == [0.0]  # all were drawn
+    assert checkup.table["value"].to_pylist() == [pytest.approx(4 / 3)]
+    assert checkup.table["standard_error"].to_pylist() == [0.0]  # all were drawn
 
 
 def _file(sample: Sample) -> Path:
@@ -228,41 +228,41 @@ def test_a_sample_of_hostile_ids_reads_back(tmp_path: Path) -> None:
         sample = draw(spec_of(queries), engine, 8, by=["country"])
         back = Sample.read(_file(sample))
         assert (back.names, back.rows) == (sample.names, sample.rows)
-        found = estimate.estimate(spec_of(queries), engine, back, by=["country"])
+        checkup = estimate.estimate(spec_of(queries), engine, back, by=["country"])
     assert set(back.column("query_id")) == set(ids)
     values = dict(
-        zip(*(found.table[n].to_pylist() for n in ("segment_value", "n_graded")), strict=True)
+        zip(*(checkup.table[n].to_pylist() for n in ("segment_value", "n_graded")), strict=True)
     )
     assert values == {"all": 8, "=x": 1, "y,z": 1, "(unknown)": 6}
 
 
 def test_a_query_that_the_queries_table_lacks_is_drawn_too() -> None:
-    known = pa.table({"query_id": ["a", "b"], "country": ["x", "x"]})
-    queries = {"data": known, "columns": {"segments": ["country"]}}
+    query_table = pa.table({"query_id": ["a", "b"], "country": ["x", "x"]})
+    queries = {"data": query_table, "columns": {"segments": ["country"]}}
     spec = spec_of(pa.table({"query_id": list("abc")})).having(queries=queries)
     with connect() as engine:
         sample = draw(spec, engine, 3, by=["country"])
-    found = list(sample.of(("query_id", "by_country")))
-    assert found == [("c", "(unknown)"), ("a", "x"), ("b", "x")]
+    rows = list(sample.of(("query_id", "by_country")))
+    assert rows == [("c", "(unknown)"), ("a", "x"), ("b", "x")]
 
 
 def test_items_without_a_label_are_counted_in_the_sampled_lists_alone() -> None:
     ids = list("abcde")
-    given = spec_of(pa.table({"query_id": ids}))
+    spec = spec_of(pa.table({"query_id": ids}))
     with connect() as engine:
-        sample = draw(given, engine, 3)
-        one = sample.column("query_id")[0]
-        shown = ["a" if query == one else "another" for query in ids]
-        graded = pa.table({"query_id": [*ids, "f"], "item_id": [*shown, "a"], "grade": [1] * 6})
+        sample = draw(spec, engine, 3)
+        sampled_query = sample.column("query_id")[0]
+        item_ids = ["a" if query == sampled_query else "another" for query in ids]
+        graded = pa.table({"query_id": [*ids, "f"], "item_id": [*item_ids, "a"], "grade": [1] * 6})
         labels = {"data": graded}
-        found = estimate.estimate(given.having(labels=labels), engine, sample)
-        assert found.notes == ("2 of 3 items in the top 1 of the sampled lists have no label",)
-        others = spec_of(pa.table({"query_id": ["f"]}), labels=labels)
-        assert estimate.estimate(others, engine, sample).notes == ()
+        checkup = estimate.estimate(spec.having(labels=labels), engine, sample)
+        assert checkup.notes == ("2 of 3 items in the top 1 of the sampled lists have no label",)
+        other_spec = spec_of(pa.table({"query_id": ["f"]}), labels=labels)
+        assert estimate.estimate(other_spec, engine, sample).notes == ()
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "message"),
     [
         (
             lambda rows: rows[:-1],
@@ -281,7 +281,7 @@ def test_items_without_a_label_are_counted_in_the_sampled_lists_alone() -> None:
         ),
     ],
 )
-def test_a_spoilt_sample_is_refused(tmp_path: Path, change: object, said: str) -> None:
+def test_a_spoilt_sample_is_refused(tmp_path: Path, change: object, message: str) -> None:
     queries = pa.table({"query_id": list("abcd"), "country": ["x", "x", "y", "y"]})
     with connect() as engine:
         text = str(draw(spec_of(queries), engine, 4, by=["country"]))
@@ -291,7 +291,7 @@ def test_a_spoilt_sample_is_refused(tmp_path: Path, change: object, said: str) -
         writer = csv.DictWriter(file, rows[0])
         writer.writeheader()
         writer.writerows(rows)
-    with pytest.raises(sm.InputError, match=said):
+    with pytest.raises(sm.InputError, match=message):
         Sample.read(path)
 
 
@@ -316,31 +316,31 @@ def test_the_stratified_mean_by_hand() -> None:
     # variance = (6 * 3 / 3 * 1 + 4 * 2 / 2 * 2) / 100 = (6 + 8) / 100 = 0.14
     # df = 14^2 / (6^2 / 2 + 8^2 / 1) = 196 / 82
     strata = [Stratum(6, [1.0, 2.0, 3.0]), Stratum(4, [4.0, 6.0])]
-    found = estimator.mean(strata)
-    assert found.value == pytest.approx(3.2, rel=1e-15)
-    assert found.standard_error == pytest.approx(math.sqrt(0.14), rel=1e-15)
-    assert found.df == pytest.approx(196 / 82, rel=1e-15)
+    mean = estimator.mean(strata)
+    assert mean.value == pytest.approx(3.2, rel=1e-15)
+    assert mean.standard_error == pytest.approx(math.sqrt(0.14), rel=1e-15)
+    assert mean.df == pytest.approx(196 / 82, rel=1e-15)
     reach = student.critical(0.95, 196 / 82) * math.sqrt(0.14)
-    assert (found.low, found.high) == (
+    assert (mean.low, mean.high) == (
         pytest.approx(3.2 - reach),
         pytest.approx(3.2 + reach),
     )
-    assert (found.counted, found.n_drawn, found.population) == (5, 5, 10)
+    assert (mean.counted, mean.n_drawn, mean.population) == (5, 5, 10)
 
 
 def test_the_ratio_by_hand() -> None:
     # One stratum of N = 4, n = 2, (value, weight) = (1, 3), (0, 1): R = 3 / 4
     # residuals 3 (1 - R) = 0.75 and 1 (0 - R) = -0.75, s^2 = 1.125
     # variance = 4 * 2 / 2 * 1.125 / (2 * 4)^2 = 4.5 / 64
-    found = estimator.mean([Stratum(4, [1.0, 0.0], [3.0, 1.0])])
-    assert found.value == pytest.approx(0.75, rel=1e-15)
-    assert found.standard_error == pytest.approx(math.sqrt(4.5 / 64), rel=1e-15)
+    mean = estimator.mean([Stratum(4, [1.0, 0.0], [3.0, 1.0])])
+    assert mean.value == pytest.approx(0.75, rel=1e-15)
+    assert mean.standard_error == pytest.approx(math.sqrt(4.5 / 64), rel=1e-15)
 
 
 def test_queries_without_a_value_are_no_zeros() -> None:
-    found = estimator.mean([Stratum(3, [1.0, None, 0.5])])
-    assert found.value == pytest.approx(0.75, rel=1e-15)
-    assert (found.counted, found.n_drawn) == (2, 3)
+    mean = estimator.mean([Stratum(3, [1.0, None, 0.5])])
+    assert mean.value == pytest.approx(0.75, rel=1e-15)
+    assert (mean.counted, mean.n_drawn) == (2, 3)
     nothing = estimator.mean([Stratum(3, [None, None])])
     assert nothing.value is None
     assert nothing.low is None
@@ -348,8 +348,8 @@ def test_queries_without_a_value_are_no_zeros() -> None:
 
 def test_equal_values_and_whole_strata_have_no_error() -> None:
     assert estimator.mean([Stratum(9, [1.0, 1.0])]).standard_error == 0
-    whole = estimator.mean([Stratum(1, [0.25]), Stratum(3, [0.0, 0.5, 1.0])])
-    assert (whole.value, whole.low, whole.high) == (0.4375, 0.4375, 0.4375)
+    complete = estimator.mean([Stratum(1, [0.25]), Stratum(3, [0.0, 0.5, 1.0])])
+    assert (complete.value, complete.low, complete.high) == (0.4375, 0.4375, 0.4375)
 
 
 def test_a_lonely_query_is_refused() -> None:
@@ -393,21 +393,21 @@ def _seeded(seeds: int) -> Iterator[tuple[int, list[Stratum], float]]:
     strata = [(r["country"], c) for r, c in zip(rows, traffic_classes(rows), strict=True)]
     counts = Counter(strata)
     names = sorted(counts)
-    drawn = allocate([counts[s] for s in names], 60, [counts[s] for s in names])
-    sizes = dict(zip(names, drawn, strict=True))
+    sample_sizes = allocate([counts[s] for s in names], 60, [counts[s] for s in names])
+    sizes = dict(zip(names, sample_sizes, strict=True))
     for seed in range(seeds):
         picked = drawn_in_python(rows, strata, sizes, seed)
         yield seed, _strata(rows, strata, picked, weighted=False), _truth(rows, weighted=False)
 
 
 def _unbiased(estimates: Sequence[SampleMean], truth: float) -> None:
-    values = [found.value for found in estimates]
+    values = [mean.value for mean in estimates]
     bias, error = fmean(values) - truth, stdev(values) / len(values) ** 0.5
     print(f"bias {bias:.2e}, its standard error {error:.2e}, ratio {bias / error:.2f}")
     assert abs(bias) <= 2 * error
     # and the standard errors that it tells are those that it has
-    told = math.sqrt(fmean(found.standard_error**2 for found in estimates))
-    assert told == pytest.approx(stdev(values), rel=0.1)
+    reported = math.sqrt(fmean(mean.standard_error**2 for mean in estimates))
+    assert reported == pytest.approx(stdev(values), rel=0.1)
 
 
 @by_turns(0.7)
@@ -456,12 +456,12 @@ def test_intervals_cover_93_to_97_percent(drawn: tuple[int, int]) -> None:
     )
     truth, hits, estimates = _truth(rows, weighted=weighted), 0, []
     chance = random.Random(1)
-    members = {s: [i for i, one in enumerate(strata) if one == s] for s in names}
+    members = {s: [i for i, stratum in enumerate(strata) if stratum == s] for s in names}
     for _ in range(2000):
         picked = [i for s in names for i in chance.sample(members[s], sizes[s])]
-        found = estimator.mean(_strata(rows, strata, picked, weighted=weighted))
-        hits += found.low <= truth <= found.high
-        estimates.append(found.value)
+        mean = estimator.mean(_strata(rows, strata, picked, weighted=weighted))
+        hits += mean.low <= truth <= mean.high
+        estimates.append(mean.value)
     bias, error = fmean(estimates) - truth, stdev(estimates) / 2000**0.5
     print(f"coverage {hits / 20:.2f} %, bias {bias:.2e}, its standard error {error:.2e}")
     assert 0.93 <= hits / 2000 <= 0.97

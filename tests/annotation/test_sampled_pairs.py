@@ -54,7 +54,7 @@ def world(queries: int = 40) -> dict[str, list[dict[str, Any]]]:
     return tables
 
 
-def specs(**more: Any) -> tuple[sm.Spec, sm.Spec]:
+def specs(**options: Any) -> tuple[sm.Spec, sm.Spec]:
     """The evaluation by the labels of people and by those of the model."""
     data = {name: pa.Table.from_pylist(rows) for name, rows in world().items()}
     people, model = (
@@ -63,7 +63,7 @@ def specs(**more: Any) -> tuple[sm.Spec, sm.Spec]:
             labels={"data": data[name]},
             queries={"data": data["queries"], "columns": QUERY_COLUMNS},
             metrics=METRICS,
-            **more,
+            **options,
         )
         for name in ("labels", "llm")
     )
@@ -74,7 +74,7 @@ KEYS, DESIGN = ("query_id", "item_id"), ("by_country", "stratum_size", "k")
 QUERY_COLUMNS = {"weight": "traffic", "segments": ["country"]}
 
 
-def shown(k: int) -> dict[tuple[str, str], dict[str, int]]:
+def ranks_of_pairs(k: int) -> dict[tuple[str, str], dict[str, int]]:
     """Pair -> the systems that show it in their top k, with the rank."""
     lists: dict[tuple[str, str], list[tuple[float, str]]] = {}
     for row in world()["rankings"]:
@@ -94,7 +94,7 @@ def test_pairs_are_drawn_by_lot_from_what_systems_show() -> None:
     with connect() as engine:
         sample = draw(people, engine, 30, by=["country"], seed=5, k=3)
         sheet = sheet_of_sample(people, engine, 10, sample)
-    existing = shown(3)
+    existing = ranks_of_pairs(3)
     country_of = {row["query_id"]: row["country"] for row in world()["queries"]}
     for country in ("de", "fr"):
         pairs = [pair for pair in existing if country_of[pair[0]] == country]
@@ -102,10 +102,12 @@ def test_pairs_are_drawn_by_lot_from_what_systems_show() -> None:
             (hashlib.md5(f"5|{query}|{item}".encode()).hexdigest(), query, item)
             for query, item in pairs
         )
-        drawn = [
+        sampled_rows = [
             row for row in sample.of(("query_id", "item_id", "by_country")) if row[2] == country
         ]
-        assert sorted(row[:2] for row in drawn) == sorted(lot[1:] for lot in lots[: len(drawn)])
+        assert sorted(row[:2] for row in sampled_rows) == sorted(
+            lot[1:] for lot in lots[: len(sampled_rows)]
+        )
         sizes = {
             row[1:] for row in sample.of(("by_country", "stratum_size", "k")) if row[0] == country
         }
@@ -123,7 +125,7 @@ def test_all_pairs_are_the_evaluation_itself() -> None:
     people, model = specs()
     with connect() as engine:
         everything = draw(people, engine, 10**6, by=["country"], k=3)
-        found = [
+        checkups = [
             estimate(people, engine, everything, by=["country"], llm=llm)
             for llm in (None, LlmLabels(model), LlmLabels(model, weight=0.7))
         ]
@@ -136,7 +138,7 @@ def test_all_pairs_are_the_evaluation_itself() -> None:
     weights = {row["query_id"]: row for row in world()["queries"]}
     assert isinstance(result, sm.Result)
     values = result.per_query().to_pylist()
-    for checkup in found:
+    for checkup in checkups:
         rows = checkup.table.to_pylist()
         assert len(rows) == 2 * len(METRICS) * 3 * 2
         for row in rows:
@@ -167,7 +169,7 @@ def test_each_pair_stands_for_those_that_were_not_drawn() -> None:
         {(row["query_id"], row["item_id"]): row["grade"] for row in world()[name]}
         for name in ("labels", "llm")
     )
-    existing, drawn = shown(4), sample.of(sample.unit_keys)
+    existing, sampled_pairs = ranks_of_pairs(4), sample.of(sample.unit_keys)
     scale = len(existing) / 40
 
     def addend(pair: Any, system: str, labels: Any) -> float:
@@ -178,7 +180,7 @@ def test_each_pair_stands_for_those_that_were_not_drawn() -> None:
         if row["metric"] != "dcg@3" or row["mean_over"] != "queries":
             continue
         system = row["system"]
-        u, v = ([scale * addend(p, system, by) for p in drawn] for by in (grades, guesses))
+        u, v = ([scale * addend(p, system, by) for p in sampled_pairs] for by in (grades, guesses))
         of_all = scale * sum(addend(p, system, guesses) for p in existing)
         stratum = PairedStratum(Stratum(len(existing), u), v, len(existing), of_all, len(existing))
         expected = prediction_powered.mean([stratum], llm_weight=0.8)
@@ -202,8 +204,8 @@ def test_how_many_more_is_when_the_interval_is_so_narrow() -> None:
     """By hand for one stratum, and between what is there and all of it for several."""
     chance = random.Random(1)
     values = [chance.random() for _ in range(40)]
-    found = estimator.mean([Stratum(1000, values)])
-    assert found.precision is not None
+    mean = estimator.mean([Stratum(1000, values)])
+    assert mean.precision is not None
     centre = sum(values) / 40
     spread = sum((value - centre) ** 2 for value in values) / 39
 
@@ -211,7 +213,7 @@ def test_how_many_more_is_when_the_interval_is_so_narrow() -> None:
         return 2 * student.critical(0.95, n - 1) * (spread * (1 / n - 1 / 1000)) ** 0.5
 
     for wanted in (0.3, 0.15, 0.05, 0.01):
-        needed = found.precision.needed(wanted)
+        needed = mean.precision.needed(wanted)
         assert needed is not None
         assert width(needed) <= wanted * (1 + 1e-4)
         assert width(needed - 1) > wanted
@@ -223,7 +225,7 @@ def test_how_many_more_is_when_the_interval_is_so_narrow() -> None:
     assert estimate_of.precision is not None
     assert alone is not None
     assert estimate_of.precision.width() == pytest.approx(width_of(estimate_of))
-    assert alone.width() == pytest.approx(width_of(found))
+    assert alone.width() == pytest.approx(width_of(mean))
     assert powered.saved == (alone.needed(width_of(estimate_of)) or 0) - 40
     # the model labelled 400 of 1,000: which ones is what no label by people tells
     least = 2 * student.critical(0.95, 398) * (spread * (1 / 400 - 1 / 1000)) ** 0.5
@@ -288,12 +290,12 @@ def test_a_sample_of_pairs_is_asked_for_in_a_terminal(tmp_path: Path) -> None:
         "version: 1\nrankings: {file: rankings.parquet, columns: {score: score, system: system}}\n"
         "labels: {file: labels.parquet}\nmetrics: [dcg@3]\n"
     )
-    done = sqlmetrics(
+    completed = sqlmetrics(
         *("sample", "s.yml", "--unit", "pair", "-k", "3", "--size", "20", "--out", "p.csv"),
         folder=tmp_path,
     )
-    assert "20 of" in done.stderr
-    assert "pairs, 1 stratum, seed 1" in done.stderr
+    assert "20 of" in completed.stderr
+    assert "pairs, 1 stratum, seed 1" in completed.stderr
     line = "estimate s.yml p.csv --llm-labels llm.parquet --width 1 -o csv"
     head = sqlmetrics(*line.split(), folder=tmp_path).stdout.splitlines()[0]
     assert head.endswith("n_llm,n_saved,n_more,n_more_alone")
@@ -315,10 +317,10 @@ def test_metrics_of_pairs_are_sums_of_items() -> None:
     labels = [
         {"query_id": "q", "item_id": f"{i}", "grade": grade} for i, grade in enumerate(grades)
     ]
-    whole = sm.evaluate(rows, labels, METRICS)
+    result = sm.evaluate(rows, labels, METRICS)
     parts = [sm.evaluate(rows, [label], METRICS) for label in labels if label["grade"]]
     for metric in METRICS:
-        assert whole[metric] == pytest.approx(sum(part[metric] for part in parts), rel=1e-12)
+        assert result[metric] == pytest.approx(sum(part[metric] for part in parts), rel=1e-12)
 
 
 # -- by depth ---------------------------------------------------------------------------
@@ -330,7 +332,7 @@ def banded(country: str | None = None) -> dict[str, list[tuple[str, str]]]:
     """Range of ranks -> the pairs whose best rank is in it, by lot."""
     country_of = {row["query_id"]: row["country"] for row in world()["queries"]}
     pairs: dict[str, list[tuple[str, str]]] = {"1-2": [], "3-3": [], "4-6": []}
-    for pair, ranks in shown(6).items():
+    for pair, ranks in ranks_of_pairs(6).items():
         if country in (None, country_of[pair[0]]):
             best = min(ranks.values())
             pairs["1-2" if best < 3 else "3-3" if best == 3 else "4-6"].append(pair)
@@ -350,10 +352,10 @@ def test_the_top_is_drawn_whole_and_a_share_of_the_rest(name: str, servers: Serv
     rows = sample.of((*KEYS, "by_country", "ranks", "stratum_size", "probability"))
     for country in ("de", "fr"):
         for (ranks, pairs), rate in zip(banded(country).items(), RATES.values(), strict=True):
-            drawn = [row for row in rows if row[2:4] == (country, ranks)]
+            sampled_rows = [row for row in rows if row[2:4] == (country, ranks)]
             n = math.floor(rate * len(pairs) + 0.5)
-            assert sorted(row[:2] for row in drawn) == sorted(pairs[:n])
-            assert {row[4:] for row in drawn} == {(len(pairs), n / len(pairs))}
+            assert sorted(row[:2] for row in sampled_rows) == sorted(pairs[:n])
+            assert {row[4:] for row in sampled_rows} == {(len(pairs), n / len(pairs))}
     assert {*sample.column("k")} == {6}
     with servers.open(name) as engine:
         again = draw(people, Database(engine), None, by=["country"], seed=5, rates=RATES)
@@ -368,8 +370,8 @@ def test_each_pair_counts_by_the_inverse_of_its_probability() -> None:
     with connect() as engine:
         sample = draw(people, engine, None, seed=5, rates=RATES)
         rows = estimate(deep, engine, sample).table.to_pylist()
-        whole = draw(people, engine, None, by=["country"], rates=dict.fromkeys(RATES, 1.0))
-        exact = estimate(deep, engine, whole, by=["country"]).table.to_pylist()
+        all_pairs = draw(people, engine, None, by=["country"], rates=dict.fromkeys(RATES, 1.0))
+        exact = estimate(deep, engine, all_pairs, by=["country"]).table.to_pylist()
         with pytest.raises(sm.SpecError, match="drawn alike; draw them without --rate"):
             estimate(deep, engine, sample, llm=LlmLabels(model))
         with pytest.raises(sm.SpecError, match="unknown stratum column 'ranks'"):
@@ -378,7 +380,7 @@ def test_each_pair_counts_by_the_inverse_of_its_probability() -> None:
             people.rankings.data, people.truth.data, ["precision@6", "dcg@4"], system="system"
         )
     grades = {(row["query_id"], row["item_id"]): row["grade"] for row in world()["labels"]}
-    existing, bands = shown(6), banded()
+    existing, bands = ranks_of_pairs(6), banded()
 
     def addend(metric: str, system: str, pair: Any) -> float:
         rank = existing[pair].get(system, 99)
@@ -424,17 +426,17 @@ def test_infap_of_a_sample_of_the_pool(tmp_path: Path) -> None:
     assert (tmp_path / "t.qrels").read_text().splitlines()[-1] == "q 0 d -1"
     # what is in the pool is not asked again: only f, which is deeper
     line = ("sheet", "a.run", "--labels", "t.qrels", "--order", "move-to-front")
-    done = sqlmetrics(*line, folder=tmp_path).stdout.splitlines()
-    assert [row.split(",")[1] for row in done[1:]] == ['"f"']
-    assert done[1].split(",")[7] == "4"  # a, c, d and f are not known to be relevant
-    found = sm.evaluate(
+    lines = sqlmetrics(*line, folder=tmp_path).stdout.splitlines()
+    assert [row.split(",")[1] for row in lines[1:]] == ['"f"']
+    assert lines[1].split(",")[7] == "4"  # a, c, d and f are not known to be relevant
+    result = sm.evaluate(
         str(tmp_path / "a.run"), str(tmp_path / "t.qrels"), "infap", negative_grades="unjudged"
     )
     # b: one pooled above, none judged; e: four pooled above, of two judged one is relevant
     few = 0.00001
     at_b = (1 + 1 * few / (2 * few)) / 2
     at_e = (1 + 4 * (1 + few) / (2 + 2 * few)) / 5
-    assert found["infap"] == pytest.approx((at_b + at_e) / 2, rel=1e-12)
+    assert result["infap"] == pytest.approx((at_b + at_e) / 2, rel=1e-12)
     (tmp_path / "judged.csv").write_text("query_id,item_id,assessor,grade\nq,b,ann,1\n")
     (tmp_path / "ann.csv").write_text("assessor,query_id,item_id,grade\nann,q,c,\n")
     line = ("sheet-import", "ann.csv", "--labels", "judged.csv", "--pooled")
@@ -446,9 +448,9 @@ def test_infap_of_a_sample_of_the_pool(tmp_path: Path) -> None:
         "--rate 0=1": "the rank of a rate must be 1 or more",
         "": "how many? give --size N",
     }
-    for words, said in wrong.items():
+    for words, message in wrong.items():
         line = ("sample", "a.run", "--unit", "pair", *words.split())
-        assert said in sqlmetrics(*line, folder=tmp_path, expect=2).stderr
+        assert message in sqlmetrics(*line, folder=tmp_path, expect=2).stderr
     line = ("sample", "a.run", "--rate", "6=0.5")
     assert "--rate is of pairs; add" in sqlmetrics(*line, folder=tmp_path, expect=2).stderr
     odd = (tmp_path / "pairs.csv").read_text().replace('"1-6"', '"7"')

@@ -51,7 +51,7 @@ HOSTILE = [
 ]
 
 
-def world(**more: object) -> sm.Spec:
+def world(**overrides: object) -> sm.Spec:
     """Two systems, three queries, one label.
 
     q1: old a b, new b c; q2: old a; q3: new a. Label: q1 a.
@@ -67,17 +67,17 @@ def world(**more: object) -> sm.Spec:
     names = ["model", "query_id", "item_id", "score", "w"]
     rankings = pa.table([list(column) for column in zip(*rows, strict=True)], names)
     labels = pa.table({"query_id": ["q1"], "item_id": ["a"], "grade": [1]})
-    given = {
+    options = {
         "rankings": {"data": rankings, "columns": {"score": "score", "system": "model"}},
         "labels": {"data": labels},
         "metrics": ["ndcg@2"],
     }
-    return sm.Spec(**given | more)
+    return sm.Spec(**options | overrides)
 
 
-def rows_of(spec: sm.Spec, k: int = 2, **more: object) -> list[tuple[object, ...]]:
+def rows_of(spec: sm.Spec, k: int = 2, **options: object) -> list[tuple[object, ...]]:
     with connect() as engine:
-        return list(sheet.unjudged_sheet(spec, engine, k, **more).rows)
+        return list(sheet.unjudged_sheet(spec, engine, k, **options).rows)
 
 
 # what is asked for
@@ -119,8 +119,8 @@ def test_the_value_takes_the_spec_s_discount_and_weights_of_the_queries() -> Non
     )
     # ranks 1 and 2 weigh 1; q3 is not among the queries: its weight is not known
     with connect() as engine:
-        made = sheet.unjudged_sheet(spec, engine, 2, check=False)
-    assert [(row[:2], row[-1]) for row in made.rows] == [
+        unjudged = sheet.unjudged_sheet(spec, engine, 2, check=False)
+    assert [(row[:2], row[-1]) for row in unjudged.rows] == [
         (("q1", "b"), 20.0),
         (("q1", "c"), 10.0),
         (("q2", "a"), 2.0),
@@ -137,8 +137,8 @@ def test_texts_and_titles() -> None:
         items={"data": items, "columns": {"item": "sku", "title": "name"}},
     )
     with connect() as engine:
-        made = sheet.unjudged_sheet(spec, engine, 2)
-    rows = list(csv.DictReader(io.StringIO(str(made), newline="")))
+        unjudged = sheet.unjudged_sheet(spec, engine, 2)
+    rows = list(csv.DictReader(io.StringIO(str(unjudged), newline="")))
     assert [(row["query_text"], row["item_title"]) for row in rows] == [
         ("'=red shoes", 'a "b"\nc'),  # what is only looked at cannot become a formula
         ("", ""),
@@ -163,9 +163,9 @@ def test_labels_of_a_day_are_asked_for_by_the_day() -> None:
         metrics=["mrr"],
     )
     with connect() as engine:
-        made = sheet.unjudged_sheet(spec, engine, 1)
-    assert made.names[0] == "metric_date"
-    assert [row[:3] for row in made.rows] == [(days[1], "q", "a")]
+        unjudged = sheet.unjudged_sheet(spec, engine, 1)
+    assert unjudged.names[0] == "metric_date"
+    assert [row[:3] for row in unjudged.rows] == [(days[1], "q", "a")]
     # labels without a day hold for both: there is nothing to ask
     timeless = sm.Spec(rankings=spec.rankings, labels={"data": labels}, metrics=["mrr"])
     assert rows_of(timeless, 1) == []
@@ -179,11 +179,11 @@ def test_the_sql_is_readable() -> None:
         sql = sheet.unjudged_sheet(spec, engine, 2, queue=few, labelled_queries=True).executed_sql
         shares = Queue("move-to-front", 3, 2, {"old": 0.5, "new": 2}, 2.5)
         turns = sheet.unjudged_sheet(spec, engine, 2, queue=shares).executed_sql
-        drawn = draw(spec, engine, 3, by=["model"], traffic=True).executed_sql
+        sample_sql = draw(spec, engine, 3, by=["model"], traffic=True).executed_sql
     assert "\npool as (\n" in sql
-    assert "\nunits as (\n" in drawn
+    assert "\nunits as (\n" in sample_sql
     assert sql.endswith("limit 3")
-    for text in (sql, turns, drawn):
+    for text in (sql, turns, sample_sql):
         assert max(map(len, text.splitlines())) <= 88
         assert not re.search(r"\n\n\n| \n", text)
         for order in re.findall(r"order by ([^\n]+)", text):
@@ -197,7 +197,7 @@ def test_the_sql_is_readable() -> None:
 def hostile(tmp_path: Path) -> Path:
     """A folder with rankings of every hostile id, and one label."""
     pairs = [(q, i) for q in HOSTILE for i in HOSTILE]
-    query, item = ([pair[place] for pair in pairs] for place in (0, 1))
+    query, item = ([pair[index] for pair in pairs] for index in (0, 1))
     scores = [float(n) for n in range(len(pairs))]
     pq.write_table(
         pa.table({"query_id": query, "item_id": item, "score": scores}), tmp_path / "r.parquet"
@@ -237,15 +237,15 @@ def grade(path: Path, grades: list[str]) -> list[dict[str, str]]:
 def test_hostile_ids_come_back_exactly(hostile: Path, labels: str) -> None:
     spec = _spec(hostile, labels).name
     line = ["sheet", spec, "-k", "50", "--out", "sheet.csv", "--excel"]
-    said = sqlmetrics(*line, folder=hostile).stderr
+    notes = sqlmetrics(*line, folder=hostile).stderr
     n = len(HOSTILE) ** 2
-    assert f"{n - 1} rows to grade" in said
-    assert "rows have an id that begins with =" in said
+    assert f"{n - 1} rows to grade" in notes
+    assert "rows have an id that begins with =" in notes
     rows = grade(hostile / "sheet.csv", ["0", "2", "", "1.5"] if labels[-1] == "v" else ["3", ""])
-    given = {(r["query_id"], r["item_id"]): r["grade"] for r in rows}
-    assert set(given) == {(q, i) for q in HOSTILE for i in HOSTILE} - {("007", "007")}
+    grades = {(r["query_id"], r["item_id"]): r["grade"] for r in rows}
+    assert set(grades) == {(q, i) for q in HOSTILE for i in HOSTILE} - {("007", "007")}
     out = sqlmetrics("sheet-import", "sheet.csv", "--labels", labels, folder=hostile).stdout
-    graded_ones = {key: float(text) for key, text in given.items() if text}
+    graded_ones = {key: float(text) for key, text in grades.items() if text}
     empty = n - 1 - len(graded_ones)
     assert out == (
         f"{labels}: 1 labels before, {len(graded_ones)} added, 0 known already, "
@@ -254,27 +254,27 @@ def test_hostile_ids_come_back_exactly(hostile: Path, labels: str) -> None:
     # what the evaluation reads is what was graded: only what was left empty is asked again
     sqlmetrics("sheet", spec, "-k", "50", "--out", "again.csv", folder=hostile)
     again = csv_file.read(hostile / "again.csv")
-    asked = {row[:2] for row in again.rows}
-    assert asked == {key for key, text in given.items() if not text}
+    pairs = {row[:2] for row in again.rows}
+    assert pairs == {key for key, text in grades.items() if not text}
     names = ("query_id", "item_id", "grade")
     if labels == "labels.parquet":
         table = pq.read_table(hostile / labels)
         assert table["who"].to_pylist() == ["me"] + [None] * len(graded_ones)
-        there = zip(*(table[name].to_pylist() for name in names), strict=True)
+        label_rows = zip(*(table[name].to_pylist() for name in names), strict=True)
     else:
         with (hostile / labels).open(newline="", encoding="utf-8") as file:
-            there = [tuple(row[name] for name in names) for row in csv.DictReader(file)]
-    assert {(q, i): float(g) for q, i, g in there} == graded_ones | {("007", "007"): 1.0}
+            label_rows = [tuple(row[name] for name in names) for row in csv.DictReader(file)]
+    assert {(q, i): float(g) for q, i, g in label_rows} == graded_ones | {("007", "007"): 1.0}
 
 
 def test_a_sheet_as_excel_saves_it(tmp_path: Path) -> None:
     (tmp_path / "sheet.csv").write_bytes("\ufeffquery_id;item_id;grade\r\nq;ä;2\r\n;;\r\n".encode())
-    found = graded_sheet.read(tmp_path / "sheet.csv")
-    assert (found.grades, found.n_ungraded) == ({("q", "ä"): 2.0}, 0)
+    graded = graded_sheet.read(tmp_path / "sheet.csv")
+    assert (graded.grades, graded.n_ungraded) == ({("q", "ä"): 2.0}, 0)
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("query_id,item_id,grad\nq,a,1\n", "unknown column 'grad'; did you mean 'grade'?"),
         ("query_id,grade\nq,1\n", "the column item_id is missing"),
@@ -289,11 +289,11 @@ def test_a_sheet_as_excel_saves_it(tmp_path: Path) -> None:
         ("", "has no header line"),
     ],
 )
-def test_a_wrong_sheet_is_refused(tmp_path: Path, text: str, said: str) -> None:
+def test_a_wrong_sheet_is_refused(tmp_path: Path, text: str, message: str) -> None:
     (tmp_path / "sheet.csv").write_text(text, newline="")
     labels = tmp_path / "labels.csv"
     labels.write_text("query_id,item_id,grade\nq,z,1\n")
-    with pytest.raises(sm.InputError, match=re.escape(said)):
+    with pytest.raises(sm.InputError, match=re.escape(message)):
         add(str(tmp_path / "sheet.csv"), str(labels), COLUMNS)
     assert labels.read_text() == "query_id,item_id,grade\nq,z,1\n"
 
@@ -335,8 +335,8 @@ def test_old_bytes_stay_as_they_are(tmp_path: Path) -> None:
     labels = tmp_path / "labels.csv"
     labels.write_bytes(OLD)
     labels.chmod(0o640)
-    done = add(_sheet(tmp_path, '"q,1",a,1', "q2,a,2.5", "q3,b,3", "q3,c,"), str(labels), COLUMNS)
-    assert done == ImportReport(n_before=2, n_added=1, n_known=2, n_kept=0, n_ungraded=1)
+    report = add(_sheet(tmp_path, '"q,1",a,1', "q2,a,2.5", "q3,b,3", "q3,c,"), str(labels), COLUMNS)
+    assert report == ImportReport(n_before=2, n_added=1, n_known=2, n_kept=0, n_ungraded=1)
     assert labels.read_bytes() == OLD + b"\r\n,q3,b,3\r\n"
     assert stat.S_IMODE(labels.stat().st_mode) == 0o640
     assert sorted(path.name for path in tmp_path.iterdir()) == ["labels.csv", "sheet.csv"]
@@ -356,8 +356,8 @@ def test_conflicts_are_told_and_can_be_kept(tmp_path: Path) -> None:
         add(path, str(labels), COLUMNS)
     assert "2.5" in str(refused.value)
     assert labels.read_bytes() == OLD
-    done = add(path, str(labels), COLUMNS, conflicts="keep")
-    assert (done.n_added, done.n_kept) == (1, 1)
+    report = add(path, str(labels), COLUMNS, conflicts="keep")
+    assert (report.n_added, report.n_kept) == (1, 1)
     assert labels.read_bytes().startswith(OLD)
 
 
@@ -378,12 +378,12 @@ def test_parquet_keeps_its_types(tmp_path: Path) -> None:
         "item_id": ["a", "b", "a"],
     }
     before = labels.read_bytes()
-    for row, said in (
+    for row, message in (
         ("5,c,2.5", "'2.5' does not fit the column grade, which is int8"),
         ("007,a,1", "'007' does not fit the column query_id, which is int64"),
         ("x,a,1", "'x' does not fit the column query_id"),
     ):
-        with pytest.raises(sm.InputError, match=said):
+        with pytest.raises(sm.InputError, match=message):
             add(_sheet(tmp_path, row), str(labels), COLUMNS)
         assert labels.read_bytes() == before
 
@@ -408,10 +408,10 @@ def test_new_labels(tmp_path: Path, name: str) -> None:
     assert add(path, str(labels), COLUMNS, new=True).n_added == 2
     with pytest.raises(sm.SpecError, match="already exists; leave out --new"):
         add(path, str(labels), COLUMNS, new=True)
-    found = sm.evaluate(
+    result = sm.evaluate(
         pa.table({"query_id": ["q"], "item_id": ["b"], "score": [1.0]}), str(labels), ["cg@1"]
     )
-    assert found["cg@1"] == 0.5
+    assert result["cg@1"] == 0.5
 
 
 def test_nothing_is_lost_if_the_last_step_fails(
@@ -430,7 +430,7 @@ def test_nothing_is_lost_if_the_last_step_fails(
             with pytest.raises(sm.EngineError, match=r"cannot write .*No space left on device"):
                 add(path, str(labels), COLUMNS)
         assert labels.read_bytes() == OLD
-        assert sorted(one.name for one in tmp_path.iterdir()) == ["labels.csv", "sheet.csv"]
+        assert sorted(path.name for path in tmp_path.iterdir()) == ["labels.csv", "sheet.csv"]
 
 
 def test_nothing_is_lost_if_somebody_else_writes(
@@ -489,9 +489,9 @@ def test_the_commands_of_the_docs_run(shop: Path) -> None:
     assert {line.split()[0] for line in lines} == {"sheet", "sheet-import", "sample", "estimate"}
     for line in lines:
         sqlmetrics(*line.split(), folder=shop)
-        made = re.search(r"--out (\S+sheet\.csv|sheet\.csv)", line)
-        if made:
-            grade(shop / made[1], ["2", "0"])
+        match = re.search(r"--out (\S+sheet\.csv|sheet\.csv)", line)
+        if match:
+            grade(shop / match[1], ["2", "0"])
     labels = (shop / "labels.csv").read_text().splitlines()
     assert labels[:2] == ["query_id,item_id,grade", "q1,a,1"]
     assert len(labels) == 6
@@ -499,8 +499,8 @@ def test_the_commands_of_the_docs_run(shop: Path) -> None:
 
 def test_the_sheet_in_the_docs_is_what_is_printed(shop: Path) -> None:
     page = (ROOT / "docs" / "labelling.md").read_text(encoding="utf-8")
-    shown = re.search(r"^```csv\n(.*?)^```", page, re.DOTALL | re.MULTILINE)
-    assert sqlmetrics("sheet", "search.yml", "-k", "10", folder=shop).stdout == shown[1]
+    example = re.search(r"^```csv\n(.*?)^```", page, re.DOTALL | re.MULTILINE)
+    assert sqlmetrics("sheet", "search.yml", "-k", "10", folder=shop).stdout == example[1]
 
 
 def test_the_sql_alone(shop: Path) -> None:
@@ -511,7 +511,7 @@ def test_the_sql_alone(shop: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (["sheet", "no.yml"], "cannot read the spec"),
         (["sheet", "search.yml", "-k", "0"], "k must be 1 or more"),
@@ -545,13 +545,13 @@ def test_the_sql_alone(shop: Path) -> None:
         (["estimate", "search.yml", "sample.csv", "--level", "95"], "level must be above 0"),
     ],
 )
-def test_errors_are_one_message_and_a_code(shop: Path, arguments: list[str], said: str) -> None:
+def test_errors_are_one_message_and_a_code(shop: Path, arguments: list[str], message: str) -> None:
     line = ["sample", "search.yml", "--size", "3", "--out", "sample.csv"]
     sqlmetrics(*line, folder=shop)
     sqlmetrics(*line[:-1], "pairs.csv", "--unit", "pair", "-k", "2", folder=shop)
-    done = sqlmetrics(*arguments, folder=shop, expect=3 if said == "cannot write" else 2)
-    assert said in done.stderr
-    assert done.stdout == ""
+    completed = sqlmetrics(*arguments, folder=shop, expect=3 if message == "cannot write" else 2)
+    assert message in completed.stderr
+    assert completed.stdout == ""
 
 
 def test_estimates_by_hand(shop: Path) -> None:
@@ -584,7 +584,7 @@ def test_estimates_by_hand(shop: Path) -> None:
         "csv",
     ]
     out = sqlmetrics(*line, folder=shop).stdout
-    found = {
+    rows_by_key = {
         (r["system"], r["segment_value"], r["mean_over"]): r
         for r in csv.DictReader(io.StringIO(out))
         if r["metric"] == "dcg@10"
@@ -598,8 +598,8 @@ def test_estimates_by_hand(shop: Path) -> None:
         ("old", "fr", "queries"): 0.0,
     }
     for key, value in expected.items():
-        assert float(found[key]["value"]) == pytest.approx(value, rel=1e-12)
-        assert float(found[key]["ci_low"]) == pytest.approx(value, rel=1e-12)
+        assert float(rows_by_key[key]["value"]) == pytest.approx(value, rel=1e-12)
+        assert float(rows_by_key[key]["ci_low"]) == pytest.approx(value, rel=1e-12)
 
 
 def test_a_query_left_ungraded(shop: Path) -> None:
@@ -610,7 +610,9 @@ def test_a_query_left_ungraded(shop: Path) -> None:
         "1 of 3 sampled queries have no label, like 'q3'"
         in sqlmetrics(*line, folder=shop, expect=2).stderr
     )
-    done = sqlmetrics(*line, "--ungraded", "drop", folder=shop)
-    assert "note: 1 of 3 sampled queries have no label and are left out" in done.stderr
-    assert "in the top 10 of the sampled lists have no label" in done.stderr
-    assert "interval: the range that covers the true value with probability 0.95" in done.stdout
+    completed = sqlmetrics(*line, "--ungraded", "drop", folder=shop)
+    assert "note: 1 of 3 sampled queries have no label and are left out" in completed.stderr
+    assert "in the top 10 of the sampled lists have no label" in completed.stderr
+    assert (
+        "interval: the range that covers the true value with probability 0.95" in completed.stdout
+    )
