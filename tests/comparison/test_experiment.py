@@ -80,7 +80,7 @@ LOSS = {"A": (0.4, 0.5), "B": (0.3, 0.5)}
 
 
 @pytest.mark.parametrize(
-    ("rates", "n_users", "options", "wanted", "reason"),
+    ("rates", "n_users", "asked", "wanted", "reason"),
     [
         (GAIN, 1200, {"guardrails": RAIL}, "ship", "ctr got better, +"),
         (LOSS, 1200, {}, "do not ship", "ctr got worse, -"),
@@ -100,9 +100,9 @@ LOSS = {"A": (0.4, 0.5), "B": (0.3, 0.5)}
     ],
 )
 def test_a_verdict_has_its_reason(
-    rates: Any, n_users: int, options: dict[str, Any], wanted: str, reason: str
+    rates: Any, n_users: int, asked: dict[str, Any], wanted: str, reason: str
 ) -> None:
-    experiment = verdict(log_of(n_users, rates), **options)
+    experiment = verdict(log_of(n_users, rates), **asked)
     assert (experiment.verdict, reason in experiment.reason) == (wanted, True)
     assert max(map(len, repr(experiment).splitlines())) <= 90
 
@@ -309,7 +309,7 @@ def test_databases_come_to_the_same_verdict(name: str, servers: Servers) -> None
 
 
 @pytest.mark.parametrize(
-    ("options", "message"),
+    ("asked", "message"),
     [
         ({"control": "C"}, "variants must be different and include control"),
         ({"primary": "ndcg@10"}, "unknown online metric 'ndcg@10'"),
@@ -322,9 +322,9 @@ def test_databases_come_to_the_same_verdict(name: str, servers: Servers) -> None
         ({"shares": {"A": 1}}, "shares must name each variant"),
     ],
 )
-def test_an_experiment_that_cannot_be(options: dict[str, Any], message: str) -> None:
+def test_an_experiment_that_cannot_be(asked: dict[str, Any], message: str) -> None:
     with pytest.raises(sm.SpecError, match=message):
-        verdict(log_of(10, SAME), **options)
+        verdict(log_of(10, SAME), **asked)
 
 
 def test_a_variant_that_is_nowhere_is_named() -> None:

@@ -322,7 +322,7 @@ def test_what_enters_late_is_told() -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "message"),
+    ("asked", "message"),
     [
         ({"stage": "stge"}, "unknown column 'stge'"),
         ({"stage": "query_id"}, "'query_id' is the query (used as the stage of a row"),
@@ -339,9 +339,9 @@ def test_what_enters_late_is_told() -> None:
         ),
     ],
 )
-def test_what_is_no_funnel_is_refused(options: Row, message: str) -> None:
+def test_what_is_no_funnel_is_refused(asked: Row, message: str) -> None:
     with pytest.raises(sm.SqlmetricsError) as failure:
-        sm.funnel(lists(SIZES), TRUTH, rank="rank", **options)
+        sm.funnel(lists(SIZES), TRUTH, rank="rank", **asked)
     assert message in str(failure.value)
 
 
