@@ -39,9 +39,9 @@ def observed(pairs: Sequence[Labels], weight: Weight) -> float:
 
 def cohen(pairs: Sequence[Labels], weight: Weight) -> float:
     """Of the two judges of each pair."""
-    both = [(a, b) for a, b in pairs if a is not None and b is not None]
-    chance = fmean(weight(a, b) for a, _ in both for _, b in both)
-    return beyond(fmean(weight(a, b) for a, b in both), chance)
+    complete = [(a, b) for a, b in pairs if a is not None and b is not None]
+    chance = fmean(weight(a, b) for a, _ in complete for _, b in complete)
+    return beyond(fmean(weight(a, b) for a, b in complete), chance)
 
 
 def shares(pairs: Sequence[Labels], scale: Sequence[float]) -> dict[float, float]:

@@ -90,34 +90,36 @@ def calibrated_apart(pairs: Sequence[Labels], groups: Sequence[str]) -> list[flo
     for group in {*groups}:
         alike = [labels for labels, other in zip(pairs, groups, strict=True) if other == group]
         for judge in range(1, len(pairs[0])):
-            seen = {labels[judge] for labels in alike}
+            grades = {labels[judge] for labels in alike}
             learnable = any(None not in (labels[0], labels[judge]) for labels in alike)
-            curves[group, judge] = curve(alike if learnable else pairs, judge, seen)
-    found = []
-    for (first, *others), group in zip(pairs, groups, strict=True):
-        expected = [curves[group, j][g] for j, g in enumerate(others, start=1) if g is not None]
-        found.append(fmean(expected) if first is None else first)
-    return found
+            curves[group, judge] = curve(alike if learnable else pairs, judge, grades)
+    combined = []
+    for (first, *other_grades), group in zip(pairs, groups, strict=True):
+        expected = [
+            curves[group, j][g] for j, g in enumerate(other_grades, start=1) if g is not None
+        ]
+        combined.append(fmean(expected) if first is None else first)
+    return combined
 
 
 def curve(pairs: Sequence[Labels], judge: int, wanted: Collection[Any] = ()) -> dict[float, float]:
     """Grade -> the largest of the least means of blocks of grades (the min-max formula)."""
-    both = [
+    graded_pairs = [
         (labels[judge], labels[0]) for labels in pairs if None not in (labels[judge], labels[0])
     ]
-    seen = sorted({grade for grade, _ in both})
+    learned = sorted({grade for grade, _ in graded_pairs})
 
     def mean(low: float, high: float) -> float:
-        return fmean(people for grade, people in both if low <= grade <= high)
+        return fmean(people for grade, people in graded_pairs if low <= grade <= high)
 
     at = {
-        g: max(min(mean(low, high) for high in seen if high >= g) for low in seen if low <= g)
-        for g in seen
+        g: max(min(mean(low, high) for high in learned if high >= g) for low in learned if low <= g)
+        for g in learned
     }
     levels = {}
     for grade in {*wanted, *(labels[judge] for labels in pairs)} - {None}:
-        below = [g for g in seen if g <= grade] or seen[:1]
-        above = [g for g in seen if g >= grade] or seen[-1:]
+        below = [g for g in learned if g <= grade] or learned[:1]
+        above = [g for g in learned if g >= grade] or learned[-1:]
         low, high = below[-1], above[0]
         step = (grade - low) / (high - low) if high != low else 0
         levels[grade] = at[low] + (at[high] - at[low]) * step

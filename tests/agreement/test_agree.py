@@ -53,7 +53,7 @@ def test_coefficients_are_those_of_the_formulas() -> None:
         for first, second in combinations(range(n_judges), 2):
             chosen = [(g[first], g[second]) for g in pairs.values()]
             chosen = [p for p in chosen if p != (None, None)]
-            both = [p for p in chosen if None not in p]
+            complete = [p for p in chosen if None not in p]
             assert values(result, names[first], names[second]) == close(
                 plain.coefficients(chosen, scale)
             )
@@ -62,8 +62,8 @@ def test_coefficients_are_those_of_the_formulas() -> None:
                 for r in result.confusion
                 if (r["judge"], r["other_judge"]) == (names[first], names[second])
             }
-            assert sum(cells.values()) == len(both)
-            assert all(both.count(cell) == n for cell, n in cells.items())
+            assert sum(cells.values()) == len(complete)
+            assert all(complete.count(cell) == n for cell, n in cells.items())
         if n_judges > 2:
             assert values(result, "all", "all") == close(
                 plain.coefficients([*pairs.values()], scale)
@@ -81,12 +81,12 @@ def test_coefficients_are_those_of_peers() -> None:
     pairs = world(chance, 3, scale, 15)
     names = ["a", "b", "c"]
     result = sm.agree(table(pairs, names), names, replicates=100)
-    found, of_two = values(result, "all", "all"), values(result, "a", "b")
-    both = [(p[0], p[1]) for p in pairs.values() if p[0] is not None and p[1] is not None]
+    of_all, of_two = values(result, "all", "all"), values(result, "a", "b")
+    complete_pairs = [(p[0], p[1]) for p in pairs.values() if p[0] is not None and p[1] is not None]
     kappa = peer("sklearn.metrics").cohen_kappa_score
     for weights in (None, "linear", "quadratic"):
         name = f"cohen_kappa_{weights}" if weights else "cohen_kappa"
-        expected = kappa(*zip(*both, strict=True), labels=scale, weights=weights)
+        expected = kappa(*zip(*complete_pairs, strict=True), labels=scale, weights=weights)
         assert of_two[name] == pytest.approx(expected, rel=1e-12)
     full = {pair: grades for pair, grades in pairs.items() if None not in grades}
     complete = values(sm.agree(table(full, names), names, replicates=100), "all", "all")
@@ -98,7 +98,7 @@ def test_coefficients_are_those_of_peers() -> None:
     data = np.array([[np.nan if g is None else g for g in p] for p in pairs.values()]).T
     for level in ("nominal", "ordinal", "interval"):
         expected = krippendorff.alpha(data, level_of_measurement=level)
-        assert found[f"alpha_{level}"] == pytest.approx(expected, rel=1e-12)
+        assert of_all[f"alpha_{level}"] == pytest.approx(expected, rel=1e-12)
 
 
 @by_turns(2)
@@ -108,7 +108,7 @@ def test_gwets_coefficients_are_those_of_his_package() -> None:
 
     names = ["a", "b", "c"]
     pairs = world(random.Random(3), 3, SCALES[0], 15)
-    found = values(sm.agree(table(pairs, names), names, replicates=100), "all", "all")
+    coefficients = values(sm.agree(table(pairs, names), names, replicates=100), "all", "all")
     data = pd.DataFrame([*pairs.values()], columns=names, dtype=float)
     of_package = {
         weights: raw.CAC(data, weights=weights, categories=[*SCALES[0]], digits=15)
@@ -116,11 +116,11 @@ def test_gwets_coefficients_are_those_of_his_package() -> None:
     }
     for name, weights in (("ac1", "identity"), ("ac2_linear", "linear")):
         expected = of_package[weights].gwet()["est"]["coefficient_value"]
-        assert found[name] == pytest.approx(expected, abs=1e-12)
+        assert coefficients[name] == pytest.approx(expected, abs=1e-12)
     expected = of_package["quadratic"].gwet()["est"]["coefficient_value"]
-    assert found["ac2_quadratic"] == pytest.approx(expected, abs=1e-12)
+    assert coefficients["ac2_quadratic"] == pytest.approx(expected, abs=1e-12)
     expected = of_package["identity"].fleiss()["est"]["coefficient_value"]
-    assert found["fleiss_kappa"] == pytest.approx(expected, abs=1e-12)
+    assert coefficients["fleiss_kappa"] == pytest.approx(expected, abs=1e-12)
 
 
 RUNS = {"system": "system", "k": 3}
@@ -239,14 +239,14 @@ def test_grades_are_worth_what_people_give_beside_them() -> None:
         segments["system", system] = of_system
     assert {r["other_judge"] for r in result.probabilities} == {"gpt", "b"}
     for key, labels in segments.items():
-        both = [(g[0], g[1]) for g in labels if None not in g[:2]]
+        complete = [(g[0], g[1]) for g in labels if None not in g[:2]]
         rows = [r for r in result.probabilities if _segment(r) == (*key, "gpt")]
         for row in rows:
-            beside = [first for first, other in both if other == row["other_grade"]]
+            beside = [first for first, other in complete if other == row["other_grade"]]
             assert row["n_pairs"] == beside.count(row["grade"])
             assert row["probability"] == pytest.approx(row["n_pairs"] / len(beside))
             assert row["ci_low"] is None or row["ci_low"] <= row["probability"] <= row["ci_high"]
-        assert len(rows) == 3 * len({other for _, other in both})
+        assert len(rows) == 3 * len({other for _, other in complete})
         expected = plain_labels.curve(labels, 1)
         for row in (r for r in result.calibration if _segment(r) == (*key, "gpt")):
             assert row["calibrated"] == pytest.approx(expected[row["other_grade"]], rel=1e-12)
@@ -384,11 +384,11 @@ def test_intervals_are_those_of_resampled_queries() -> None:
 def test_very_many_queries_are_resampled_in_groups(monkeypatch: pytest.MonkeyPatch) -> None:
     pairs = world(random.Random(7), 2, SCALES[0], 40)
     labels = table(pairs, ["a", "b"])
-    whole = sm.agree(labels, ["a", "b"])
+    ungrouped = sm.agree(labels, ["a", "b"])
     monkeypatch.setattr(counts, "MOST_QUERIES", 10)
     monkeypatch.setattr(counts, "DIGITS", 1)
     grouped = sm.agree(labels, ["a", "b"])
-    assert values(grouped, "a", "b") == close(values(whole, "a", "b"))
+    assert values(grouped, "a", "b") == close(values(ungrouped, "a", "b"))
     assert "substring(md5(query_id), 1, 1) as unit" in grouped.executed_sql
     width = {r.level: r.coefficients[0]["ci_high"] - r.coefficients[0]["value"] for r in [grouped]}
     assert width[0.95] > 0
@@ -398,11 +398,14 @@ def test_very_many_queries_are_resampled_in_groups(monkeypatch: pytest.MonkeyPat
 def test_one_grade_alone_has_no_kappa() -> None:
     labels = pa.table({"query_id": [1, 1, 2], "item_id": [1, 2, 3], "a": [1, 1, 1], "b": [1, 1, 1]})
     result = sm.agree(labels, ["a", "b"])
-    found = {row["coefficient"]: row for row in result.coefficients}
-    assert (found["agreement"]["value"], found["agreement"]["reason"]) == (1, None)
+    by_coefficient = {row["coefficient"]: row for row in result.coefficients}
+    assert (by_coefficient["agreement"]["value"], by_coefficient["agreement"]["reason"]) == (
+        1,
+        None,
+    )
     for name in ("cohen_kappa", "fleiss_kappa", "alpha_ordinal", "ac1", "ac2_quadratic"):
-        assert (found[name]["value"], found[name]["ci_low"]) == (None, None)
-        assert found[name]["reason"].startswith("every label is the same grade")
+        assert (by_coefficient[name]["value"], by_coefficient[name]["ci_low"]) == (None, None)
+        assert by_coefficient[name]["reason"].startswith("every label is the same grade")
     assert "every label is the same grade" in result.text()
     scaled = sm.agree(labels, ["a", "b"], scale=[0, 1, 2])
     assert (scaled["ac1"], scaled["cohen_kappa"]) == (1, None)
@@ -458,8 +461,8 @@ def test_every_source_has_the_same_labels(tmp_path: Path) -> None:
     assert "human,gpt,agreement,0.5," in expected
     numbers = {"high": "2", "low": "1", "none": "0", "": ""}
     rows = [row.split(",") for row in LABELS.split()[1:]]
-    for name, place in (("human", 2), ("gpt", 3)):
-        lines = [f"{r[0]} 0 {r[1]} {numbers[r[place]]}\n" for r in rows if r[place]]
+    for name, column in (("human", 2), ("gpt", 3)):
+        lines = [f"{r[0]} 0 {r[1]} {numbers[r[column]]}\n" for r in rows if r[column]]
         (tmp_path / f"{name}.qrels").write_text("".join(lines))
     assert sqlmetrics("agree", "human.qrels", "gpt.qrels", *line[4:], folder=tmp_path).stdout == (
         expected
@@ -473,16 +476,16 @@ def test_every_source_has_the_same_labels(tmp_path: Path) -> None:
                     "insert into judge_labels values (?, ?, ?, ?)", (*row[:2], who, grade)
                 )
     url = ("--connection", "sqlite:///labels.db", "--query", "qid", "--item", "doc")
-    found = sqlmetrics(
+    completed = sqlmetrics(
         *("agree", "judge_labels", "--judge", "who", "--judges", "human,gpt", *url, *line[4:]),
         folder=tmp_path,
     )
-    assert found.stdout == expected
+    assert completed.stdout == expected
     spec = "version: 1\nrankings: {file: labels.csv, columns: {score: x}}\nmetrics: [mrr]\n"
     spec += "labels: {file: labels.csv, grades: {high: 2, low: 1, none: 0}}\n"
     (tmp_path / "search.yml").write_text(spec)
-    found = sqlmetrics("agree", "search.yml", *line[2:], folder=tmp_path)
-    assert found.stdout == expected, found.stderr
+    completed = sqlmetrics("agree", "search.yml", *line[2:], folder=tmp_path)
+    assert completed.stdout == expected, completed.stderr
     pq.write_table(pa.table({"query_id": [1], "item_id": ["a"], "grade": [2]}), tmp_path / "a.pq")
     sql = sqlmetrics("agree", "human.qrels", "a.pq", "--sql", folder=tmp_path).stdout
     assert sql.startswith("with\n\n-- the labels of 'human'")

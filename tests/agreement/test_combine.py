@@ -27,7 +27,7 @@ from sqlmetrics.engines.database import Database
 def worlds() -> list[tuple[list[str], Pairs]]:
     """Good judges and useless ones, ties, gaps; and a judge with a single label."""
     chance = random.Random(3)
-    drawn = []
+    judged = []
     for n_judges, scale, n_queries in ((3, SCALES[0], 12), (2, SCALES[1], 5), (6, SCALES[2], 9)):
         pairs = world(chance, n_judges, scale, n_queries)
         once = next(labels for labels in pairs.values() if None not in labels[:2])
@@ -37,8 +37,8 @@ def worlds() -> list[tuple[list[str], Pairs]]:
                 for pair, labels in pairs.items()
                 if labels is once or any(g is not None for g in (labels[0], *labels[2:]))
             }
-        drawn.append(([f"judge {number}" for number in range(n_judges)], pairs))
-    return drawn
+        judged.append(([f"judge {number}" for number in range(n_judges)], pairs))
+    return judged
 
 
 def check_labels(rows: Sequence[dict[str, Any]], pairs: Pairs, method: str, n_rounds: int) -> int:
@@ -163,11 +163,11 @@ def test_dawid_and_skenes_labels_are_those_of_crowd_kit(monkeypatch: pytest.Monk
             model = crowdkit.DawidSkene(n_iter=8, tol=-float("inf")).fit(data)
             votes = crowdkit.MajorityVote().fit(data)
         arguments: dict[str, Any] = {"max_rounds": 7}
-        found, of_most = (
+        skene_labels, majority_labels = (
             sm.combine(table(pairs, names), names, method=method, **arguments).to_arrow()
             for method in ("dawid_skene", "majority")
         )
-        for row, vote in zip(found.to_pylist(), of_most.to_pylist(), strict=True):
+        for row, vote in zip(skene_labels.to_pylist(), majority_labels.to_pylist(), strict=True):
             task = repr((row["query_id"], row["item_id"]))
             chances = model.probas_.loc[task]
             assert row["probability"] == pytest.approx(chances.max(), abs=1e-9)
@@ -178,11 +178,11 @@ def test_dawid_and_skenes_labels_are_those_of_crowd_kit(monkeypatch: pytest.Monk
                 assert vote["grade"] == votes.labels_[task]
 
 
-OTHERS = ["sqlite", "postgres", "chdb", "datafusion"]
+OTHER_ENGINES = ["sqlite", "postgres", "chdb", "datafusion"]
 
 
 @by_turns(3)
-@pytest.mark.parametrize("name", engines(OTHERS, now=["sqlite"]))
+@pytest.mark.parametrize("name", engines(OTHER_ENGINES, now=["sqlite"]))
 def test_every_engine_makes_the_same_labels(name: str, servers: Servers) -> None:
     """In a table of it too, where it is written to."""
     names, pairs = worlds()[0]
@@ -198,8 +198,12 @@ def test_every_engine_makes_the_same_labels(name: str, servers: Servers) -> None
                 assert other == pytest.approx(row, rel=1e-9), method
         per: dict[str, Any] = {"method": "calibrated", "per": "system", "system": "system"}
         per["rankings"] = partial_runs(pairs, ["it's", "old"], random.Random(8))
-        by_systems = [sm.combine(labels, connection=one, **per) for one in (None, database)]
-        for row, other in zip(*(one.to_arrow().to_pylist() for one in by_systems), strict=True):
+        by_systems = [
+            sm.combine(labels, connection=connection, **per) for connection in (None, database)
+        ]
+        for row, other in zip(
+            *(combined.to_arrow().to_pylist() for combined in by_systems), strict=True
+        ):
             assert other == pytest.approx(row, rel=1e-9)
         if not database.translation.dialect.writing.by_run:
             with pytest.raises(sm.SpecError, match="is not written to"):
@@ -208,8 +212,8 @@ def test_every_engine_makes_the_same_labels(name: str, servers: Servers) -> None
         into = database.free_name("one_label")
         arguments = {"method": "dawid_skene", "max_rounds": 20}
         try:
-            written = sm.combine(labels, into=into, connection=database, **arguments)
-            assert len(written) == len(pairs) == database.count(into)
+            stored = sm.combine(labels, into=into, connection=database, **arguments)
+            assert len(stored) == len(pairs) == database.count(into)
             with pytest.raises(sm.SpecError, match="this table exists; replace its rows"):
                 sm.combine(labels, into=into, connection=database, **arguments)
             again = {**arguments, "into": into, "overwrite": True, "connection": database}
@@ -272,8 +276,8 @@ def test_it_is_asked_in_a_terminal(tmp_path: Path) -> None:
     skene = ("--method", "dawid_skene", "--max-rounds", "20")
     sqlmetrics(*line, *skene, "--out", "one.parquet", folder=tmp_path)
     expected = sm.combine(table(pairs, names), names, method="dawid_skene", max_rounds=20)
-    written = pq.read_table(tmp_path / "one.parquet").to_pylist()
-    for row, other in zip(written, expected.to_arrow().to_pylist(), strict=True):
+    rows = pq.read_table(tmp_path / "one.parquet").to_pylist()
+    for row, other in zip(rows, expected.to_arrow().to_pylist(), strict=True):
         assert row == pytest.approx(other, rel=1e-9)
     text = sqlmetrics(*line, *skene, folder=tmp_path).stdout
     assert [name in text for name in names] == [True] * 3
