@@ -19,7 +19,7 @@ def normalised(run: Run, norm: str) -> dict[str, float]:
         return {}
     low, high, n = min(run.values()), max(run.values()), len(run)
     mean, total = fmean(run.values()), fsum(run.values())
-    places = {item: place for place, item in enumerate(listed(run))}
+    ranks = {item: rank for rank, item in enumerate(listed(run))}
     formulas: dict[str, Callable[[float], float]] = {
         "none": lambda score: score,
         "max": lambda score: score / max(high, 1e-9),
@@ -31,31 +31,31 @@ def normalised(run: Run, norm: str) -> dict[str, float]:
         "weaviate": lambda score: (score - low) / (high - low),
     }
     if norm == "rank":
-        return {item: 1 - places[item] / n for item in run}
+        return {item: 1 - ranks[item] / n for item in run}
     if norm in ("opensearch", "elasticsearch", "weaviate") and high == low:
         return dict.fromkeys(run, low if norm == "elasticsearch" else 1.0)
     return {item: formulas[norm](score) for item, score in run.items()}
 
 
-def turn(item: str, places: Sequence[Mapping[str, int]]) -> float:
+def turn(item: str, run_ranks: Sequence[Mapping[str, int]]) -> float:
     """When an item comes up first, with a minus."""
     return -min(
-        len(places) * (place[item] - 1) + number
-        for number, place in enumerate(places, 1)
-        if item in place
+        len(run_ranks) * (ranks[item] - 1) + number
+        for number, ranks in enumerate(run_ranks, 1)
+        if item in ranks
     )
 
 
 def weighted_ranks(
     item: str,
-    places: Sequence[Mapping[str, int]],
+    run_ranks: Sequence[Mapping[str, int]],
     k: float,
     weights: Sequence[float],
     floor: float | None,
 ) -> Iterator[float]:
     """What each run gives an item, whose rank is divided by the run's weight."""
-    for place, weight in zip(places, weights, strict=True):
-        rank = place.get(item, floor)
+    for ranks, weight in zip(run_ranks, weights, strict=True):
+        rank = ranks.get(item, floor)
         if rank is not None and weight:
             yield 1 / (k + rank / weight)
 
@@ -72,22 +72,22 @@ def fused(
     """Item -> its score."""
     weights = weights or [1.0] * len(runs)
     items = {item for run in runs for item in run}
-    places = [{item: place for place, item in enumerate(listed(run), 1)} for run in runs]
+    run_ranks = [{item: rank for rank, item in enumerate(listed(run), 1)} for run in runs]
     if method == "weighted_ranks":
-        return {item: fsum(weighted_ranks(item, places, k, weights, floor)) for item in items}
+        return {item: fsum(weighted_ranks(item, run_ranks, k, weights, floor)) for item in items}
     if method == "turns":
-        return {item: turn(item, places) for item in items}
+        return {item: turn(item, run_ranks) for item in items}
     if method == "borda":
         c = len(items)
         values = [
-            {item: c - place[item] + 1.0 if item in place else (c - len(place) + 1) / 2
+            {item: c - ranks[item] + 1.0 if item in ranks else (c - len(ranks) + 1) / 2
              for item in items}
-            for place in places
+            for ranks in run_ranks
         ]  # fmt: skip
     elif method == "rrf":
-        values = [{item: 1 / (k + rank) for item, rank in place.items()} for place in places]
+        values = [{item: 1 / (k + rank) for item, rank in ranks.items()} for ranks in run_ranks]
     elif method in ("isr", "log_isr"):
-        values = [{item: 1 / rank**2 for item, rank in place.items()} for place in places]
+        values = [{item: 1 / rank**2 for item, rank in ranks.items()} for ranks in run_ranks]
     else:
         values = [normalised(run, norm) for run in runs]
     if floor is not None:

@@ -103,10 +103,10 @@ def test_each_method_and_norm_on_each_engine(name: str, servers: Servers) -> Non
     chance, weights, largest, compared = random.Random(7), (0.2, 1.0, 2.5), 0.0, 0
     runs = world(chance, 3, 4)
     names = (*runs,)
-    given = {run: table(queries) for run, queries in runs.items()}
+    tables = {run: table(queries) for run, queries in runs.items()}
     with (
         Database(servers.open(name)) as database,
-        Question(given, None, (None, None), {}).planned(database, check=False) as (plan, _),
+        Question(tables, None, (None, None), {}).planned(database, check=False) as (plan, _),
     ):
         stages = FusionStages(plan, names)
         for norm in NORMS if name != "spark" else ("min_max", "z_score", "opensearch"):
@@ -124,12 +124,12 @@ def test_each_method_and_norm_on_each_engine(name: str, servers: Servers) -> Non
                 points, source, _ = stages.scored(Mixture("borda"))
                 columns = [f"{stages.scored(m)[2]} as s_{m.method}" for m in plain]
                 queries.append((plain, [*stages.joined([RANK]), *points], columns, source))
-            for asked, before, columns, source in queries:
+            for batch, before, columns, source in queries:
                 select = f"select query_id, item_id, {', '.join(columns)}\nfrom {source}"
                 rows = database.records(with_stages(before, select))
                 of_query = {row["query_id"]: [r for r in rows if r["query_id"] == row[
                     "query_id"]] for row in rows}  # fmt: skip
-                for query, mixture in product(of_query, asked):
+                for query, mixture in product(of_query, batch):
                     expected = fused([run.get(query, {}) for run in runs.values()],
                                      mixture.method, norm=norm, k=60,
                                      weights=mixture.weights)  # fmt: skip
@@ -159,9 +159,9 @@ def test_a_table_of_the_database(name: str, servers: Servers) -> None:
         assert database.find(into) is None
         assert planned.sql.startswith("create table")
         try:
-            written = sm.fuse(runs, into=into, connection=database)
-            assert len(written) == len(expected)
-            assert written.table.num_rows == 0
+            result = sm.fuse(runs, into=into, connection=database)
+            assert len(result) == len(expected)
+            assert result.table.num_rows == 0
             with pytest.raises(sm.SpecError, match="this table exists; replace its rows"):
                 sm.fuse(runs, into=into, connection=database)
             stored = sorted(database.records(f"select * from {into}"), key=str)
@@ -222,14 +222,14 @@ def check_days(database: Database, into: str) -> None:
     """With a first and a last day, other days of the table stay."""
     rows = [{"query_id": "q", "item_id": item, "score": 1.0, "s": system, "ds": f"2026-01-0{day}"}
             for item in "ab" for system in "xy" for day in (1, 2, 3)]  # fmt: skip
-    asked = {"rankings": pa.Table.from_pylist(rows), "system": "s", "date": "ds", "into": into,
-             "overwrite": True, "connection": database}  # fmt: skip
-    sm.fuse(**asked)
+    options = {"rankings": pa.Table.from_pylist(rows), "system": "s", "date": "ds", "into": into,
+               "overwrite": True, "connection": database}  # fmt: skip
+    sm.fuse(**options)
     texts = pa.Table.from_pylist([{**row, "ds": row["ds"].replace("03", "x3")} for row in rows])
     with pytest.raises(sm.InputError, match=r"ds is not a date in (4 rows|1 text)"):
-        sm.fuse(**{**asked, "rankings": texts, "start": "2026-01-02"})
+        sm.fuse(**{**options, "rankings": texts, "start": "2026-01-02"})
     try:
-        some = {**asked, "start": "2026-01-02", "end": "2026-01-03", "limit": 1}
+        some = {**options, "start": "2026-01-02", "end": "2026-01-03", "limit": 1}
         if database.translation.dialect.writing.replace != "transaction":
             with pytest.raises(sm.SpecError, match="replaces all days of a table at once"):
                 sm.fuse(**some)
@@ -247,7 +247,7 @@ def check_days(database: Database, into: str) -> None:
         )
         database.execute(f"create table {into}_whole as select {columns} from {into}")
         with pytest.raises(sm.SpecError, match=r"its column score is .*make it DOUBLE"):
-            sm.fuse(**{**asked, "into": f"{into}_whole"})
+            sm.fuse(**{**options, "into": f"{into}_whole"})
         database.execute(f"drop table {into}_whole")
     finally:
         database.execute(f"drop table {into}")
@@ -357,7 +357,7 @@ def test_formulas_of_search_engines(
 
 
 def ranked(*items: int) -> dict[str, Run]:
-    return {"q": {str(item): -float(place) for place, item in enumerate(items)}}
+    return {"q": {str(item): -float(position) for position, item in enumerate(items)}}
 
 
 @by_turns(1.2)
@@ -396,7 +396,7 @@ def test_worked_examples_of_qdrant_weaviate_and_elasticsearch() -> None:
 
 @by_turns(3.1)
 def test_sources_days_windows_and_what_is_refused(tmp_path: Path) -> None:
-    both = pl.DataFrame(
+    rankings = pl.DataFrame(
         {
             "query_id": ["q"] * 6,
             "item_id": ["a", "b", "b", "c", "a", "c"],
@@ -405,13 +405,13 @@ def test_sources_days_windows_and_what_is_refused(tmp_path: Path) -> None:
             "ds": ["2026-01-01"] * 4 + ["2026-01-02"] * 2,
         }
     )
-    result = sm.fuse(both, system="ranker", date="ds", limit=1)
+    result = sm.fuse(rankings, system="ranker", date="ds", limit=1)
     rows = [(str(row["metric_date"]), row["item_id"]) for row in result.to_dicts()]
     assert rows == [("2026-01-01", "b"), ("2026-01-02", "a")]
-    assert len(sm.fuse(both, system="ranker", date="ds", start="2026-01-02")) == 2
-    narrow = sm.fuse(both, system="ranker", date="ds", window=1, end="2026-01-02")
+    assert len(sm.fuse(rankings, system="ranker", date="ds", start="2026-01-02")) == 2
+    narrow = sm.fuse(rankings, system="ranker", date="ds", window=1, end="2026-01-02")
     assert [row["item_id"] for row in narrow.to_dicts()] == ["a", "b"]
-    empty = both.filter(pl.col("ranker") == "x")
+    empty = rankings.filter(pl.col("ranker") == "x")
     for problem, arguments in {
         "two to ten runs": {"rankings": empty},
         "unknown run 'z'": {"runs": ["x", "z"]},
@@ -436,13 +436,13 @@ def test_sources_days_windows_and_what_is_refused(tmp_path: Path) -> None:
         "in the order of the runs, given 'xy'": {"weights": "xy"},
         "in the order of the runs, given 0.5": {"weights": 0.5},
         "needs scores": {"method": "sum", "rank": "score", "check": False},
-        "NaN": {"rankings": both.with_columns(score=float("nan"))},
-        "duplicate": {"rankings": pl.concat([both, both])},
-        "NULL": {"rankings": both.with_columns(score=pl.lit(None, pl.Float64))},
+        "NaN": {"rankings": rankings.with_columns(score=float("nan"))},
+        "duplicate": {"rankings": pl.concat([rankings, rankings])},
+        "NULL": {"rankings": rankings.with_columns(score=pl.lit(None, pl.Float64))},
     }.items():
-        given = {"rankings": both, "system": "ranker", "date": "ds", **arguments}
+        options = {"rankings": rankings, "system": "ranker", "date": "ds", **arguments}
         with pytest.raises((sm.SpecError, sm.InputError), match=f"(?i){problem}"):
-            sm.fuse(**given)
+            sm.fuse(**options)
 
 
 @by_turns(1.1)

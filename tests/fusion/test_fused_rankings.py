@@ -152,7 +152,7 @@ def test_every_command_takes_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert "fused_rankings as" in dry
     command("build", "search.yml", "--start", DAYS[0], "--end", DAYS[1])
     command("build", "search.yml", "--backfill")
-    whole = evaluated(sm.Spec.read("search.yml"), connect("shop.duckdb"))
+    result = evaluated(sm.Spec.read("search.yml"), connect("shop.duckdb"))
     with duckdb.connect("shop.duckdb") as database:
         facts = database.execute(
             "select metric_date::varchar, system, segment_name, segment_value, metric, value "
@@ -160,7 +160,7 @@ def test_every_command_takes_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         ).fetchall()
         before = database.execute("select distinct definition_hash from facts").fetchall()
     numbers = {tuple(row[:-1]): row[-1] for row in facts}
-    assert numbers == pytest.approx(values_of(whole), abs=1e-12)
+    assert numbers == pytest.approx(values_of(result), abs=1e-12)
     assert {key[1] for key in numbers} == {*RUNS, "hybrid", "it's all"}
     assert "no number differs" in command("verify", "search.yml").stdout + command(
         "verify", "search.yml").stderr  # fmt: skip

@@ -34,10 +34,10 @@ def frames(seed: int, n_queries: int = 12, days: int = 1) -> tuple[dict[str, pa.
             for item in chance.sample(range(14), 5)
         ]
         for day in range(days):
-            for run, found in rows.items():
+            for run, run_rows in rows.items():
                 if query == 3 and run == "dense":
                     continue
-                found += [
+                run_rows += [
                     {
                         "query_id": f"q{query}",
                         "item_id": f"i{item}",
@@ -48,9 +48,9 @@ def frames(seed: int, n_queries: int = 12, days: int = 1) -> tuple[dict[str, pa.
                     }
                     for item in chance.sample(range(14), chance.randint(1, 9))
                 ]
-    return {run: pa.Table.from_pylist(found) for run, found in rows.items()}, pa.Table.from_pylist(
-        labels
-    )
+    return {
+        run: pa.Table.from_pylist(run_rows) for run, run_rows in rows.items()
+    }, pa.Table.from_pylist(labels)
 
 
 def check_variants(
@@ -82,7 +82,7 @@ def check_variants(
         summary = sm.evaluate(
             ranked.join(facts, on="query_id"), labels, metrics, rank="rank", **days, **extra
         ).to_dicts()
-        found = {
+        variant_rows = {
             (row["metric"], row["segment_name"], row["segment_value"], row["metric_date"]): row
             for row in rows
             if row["variant"] == variant["variant"]
@@ -90,7 +90,7 @@ def check_variants(
         for row in summary:
             name = row["metric"] + (f"@{row['k']}" if row["k"] else "")
             day = row["metric_date"] if days else None
-            ours = found[name, row["segment_name"], row["segment_value"], day]
+            ours = variant_rows[name, row["segment_name"], row["segment_value"], day]
             assert ours["value"] == pytest.approx(row["value"], rel=1e-12, nan_ok=True)
             assert ours["n_queries"] == row["n_queries"]
             compared += 1
@@ -131,10 +131,14 @@ def test_each_variant_is_what_fuse_and_evaluate_give() -> None:
 @by_turns(2)
 def test_days_whole_lists_and_random_variants() -> None:
     runs, labels = frames(2, days=2)
-    whole = ["mrr", "ap"]
-    sweep = sm.fuse_sweep(runs, labels, whole, method="sum", floor=0.1, draws=9, date="ds", seed=3)
-    assert check_variants(sweep, runs, labels, whole, 4, date="ds", floor=0.1) == 4 * 2 * 2
-    again = sm.fuse_sweep(runs, labels, whole, method="sum", floor=0.1, draws=9, date="ds", seed=3)
+    metrics = ["mrr", "ap"]
+    sweep = sm.fuse_sweep(
+        runs, labels, metrics, method="sum", floor=0.1, draws=9, date="ds", seed=3
+    )
+    assert check_variants(sweep, runs, labels, metrics, 4, date="ds", floor=0.1) == 4 * 2 * 2
+    again = sm.fuse_sweep(
+        runs, labels, metrics, method="sum", floor=0.1, draws=9, date="ds", seed=3
+    )
     check_same(again, sweep)
     page = sweep.html()
     assert page.index("<svg") < page.index("<table"), "the curve stands above the numbers"
@@ -215,8 +219,8 @@ def test_a_winner_by_hand_and_what_is_refused(tmp_path: Path) -> None:
     dense.write_csv(tmp_path / "dense.csv")
     labels.write_csv(tmp_path / "labels.csv")
     files = ("bm25.csv", "dense.csv", "labels.csv")
-    shown = sqlmetrics("fuse", *files, "--sweep", "-m", "mrr", folder=tmp_path).stdout
-    assert "mrr: dense alone is the best of 38 variants" in shown
+    output = sqlmetrics("fuse", *files, "--sweep", "-m", "mrr", folder=tmp_path).stdout
+    assert "mrr: dense alone is the best of 38 variants" in output
     for line, problem in {
         ("--sweep", "--limit", "3"): "leave --limit out",
         ("--step", ".2"): "--step needs --sweep",
@@ -296,14 +300,17 @@ def test_bounds_are_what_evaluate_gives_with_other_labels() -> None:
             if row["metric"] == "ndcg@3" and row["segment_name"] == "all"}  # fmt: skip
     assert {row["bound_metric"] for row in rows.values()} == {"precision@3"}
     graded = labels.to_pylist()
-    known, best = {(row["query_id"], row["item_id"]) for row in graded}, max(
+    judged, best = {(row["query_id"], row["item_id"]) for row in graded}, max(
         row["grade"] for row in graded)  # fmt: skip
     queries = {row["query_id"] for row in graded}
-    shown = {(row["query_id"], row["item_id"]) for run in runs.values() for row in run.to_pylist()}
-    others = [{"query_id": query, "item_id": item, "grade": best}
-              for query, item in shown - known if query in queries]  # fmt: skip
+    retrieved = {
+        (row["query_id"], row["item_id"]) for run in runs.values() for row in run.to_pylist()
+    }
+    good_labels = [{"query_id": query, "item_id": item, "grade": best}
+                   for query, item in retrieved - judged if query in queries]  # fmt: skip
     good = pa.Table.from_pylist(
-        [{name: row[name] for name in ("query_id", "item_id", "grade")} for row in graded] + others
+        [{name: row[name] for name in ("query_id", "item_id", "grade")} for row in graded]
+        + good_labels
     )
     weights = ":".join([f"{1 / len(names):g}"] * len(names))
     lists = {f"rrf k=60 weights={weights}": sm.fuse(runs), f"{names[0]} alone": runs[names[0]]}
@@ -314,8 +321,8 @@ def test_bounds_are_what_evaluate_gives_with_other_labels() -> None:
             sm.evaluate(ranking, labels, "precision@3")["precision@3"],
             sm.evaluate(ranking, good, "precision@3")["precision@3"],
         ]
-        told = [row["condensed"], row["bound_low"], row["bound_high"]]
-        assert told == pytest.approx(values, abs=1e-12), variant
+        actual = [row["condensed"], row["bound_low"], row["bound_high"]]
+        assert actual == pytest.approx(values, abs=1e-12), variant
         assert row["bound_low"] < row["bound_high"]
     assert "of judged items alone; low and high: precision@3" in str(sweep)
 
@@ -381,24 +388,24 @@ def coverage(kind: str, n_queries: int, n_worlds: int) -> dict[str, float]:
 @by_turns(1.5)
 def test_the_winner_in_simulated_worlds() -> None:
     """The chance that a right interval fails so is below 1 in 1,000."""
-    told = coverage("independent", 100, 300)
-    assert 0.9 < told["mean"] < 0.99
-    assert told["over_equal"] > 0.9
-    assert told["as_good"] > 0.9
-    assert told["naive_bias"] > 0.03
-    assert abs(told["bias"]) < 0.01
+    summary = coverage("independent", 100, 300)
+    assert 0.9 < summary["mean"] < 0.99
+    assert summary["over_equal"] > 0.9
+    assert summary["as_good"] > 0.9
+    assert summary["naive_bias"] > 0.03
+    assert abs(summary["bias"]) < 0.01
 
 
 @pytest.mark.long
 def test_the_winner_in_many_simulated_worlds() -> None:
     for kind in ("curve", "flat", "independent"):
         for n_queries in (50, 200, 1000):
-            told = coverage(kind, n_queries, 1000)
-            print(kind, n_queries, told)
-            assert 0.93 < told["mean"] < 0.97, (kind, n_queries, told)
-            assert 0.93 < told["over_equal"] < 0.98, (kind, n_queries, told)
-            assert told["as_good"] > 0.93
-            assert told["bias"] < told["naive_bias"]
+            summary = coverage(kind, n_queries, 1000)
+            print(kind, n_queries, summary)
+            assert 0.93 < summary["mean"] < 0.97, (kind, n_queries, summary)
+            assert 0.93 < summary["over_equal"] < 0.98, (kind, n_queries, summary)
+            assert summary["as_good"] > 0.93
+            assert summary["bias"] < summary["naive_bias"]
 
 
 def test_the_best_of_few_and_of_equal_ones() -> None:

@@ -25,9 +25,9 @@ def tau_ap(truth: Sequence[int], order: Sequence[int]) -> float:
     """Of systems without ties: below the best, the share of those above that belong there."""
     best_first = sorted(range(len(order)), key=lambda i: -order[i])
     shares = [
-        fmean(truth[above] > truth[system] for above in best_first[:place])
-        for place, system in enumerate(best_first)
-        if place
+        fmean(truth[above] > truth[system] for above in best_first[:position])
+        for position, system in enumerate(best_first)
+        if position
     ]
     return 2 * fmean(shares) - 1
 

@@ -36,11 +36,11 @@ def test_markdown_shows_the_very_texts() -> None:
     parser = MarkdownIt("commonmark").enable(["table", "strikethrough"])
     tokens = parser.parse(TABLE.markdown())
     inlines = [token for token in tokens if token.type == "inline"]
-    found = {child.type for token in inlines[1:] for child in token.children or ()}
-    assert found <= {"text", "text_special"}
-    shown = ["".join(child.content for child in token.children or ()) for token in inlines]
+    types = {child.type for token in inlines[1:] for child in token.children or ()}
+    assert types <= {"text", "text_special"}
+    texts = ["".join(child.content for child in token.children or ()) for token in inlines]
     cells = [text for name in HOSTILE for text in (visible(name), "1")]
-    assert shown == [HOSTILE[0], "item", "n", *cells, HOSTILE[1]]
+    assert texts == [HOSTILE[0], "item", "n", *cells, HOSTILE[1]]
     several_lines = Table(["item"], [["two\nlines"]]).markdown()
     assert len(several_lines.splitlines()) == 3, "a line break ends no row"
 
@@ -112,15 +112,15 @@ def test_a_terminal_shows_the_first_rows_of_a_long_table(monkeypatch: pytest.Mon
     table = Table(["system", "mrr"], [[f"s{n}", "1.0000"] for n in range(1_500)], 1, notes=["so"])
     assert len(table.text().splitlines()) == 1_503
     monkeypatch.setattr("sys.stdout.isatty", lambda: True)
-    *lines, empty, more, note = table.text().splitlines()
+    *lines, empty, hint, note = table.text().splitlines()
     assert (len(lines), lines[-1].split()[0], empty, note) == (501, "s499", "", "so")
-    assert more == "1,000 more rows: files, pipes and to_dicts() have all"
+    assert hint == "1,000 more rows: files, pipes and to_dicts() have all"
     assert len(table.text(full_width=True).splitlines()) == 1_503
     monkeypatch.setenv("COLUMNS", "80")
     systems = [f"system {n:03}" for n in range(400)]
     table = Table(["metric", *systems], [[f"ndcg@{k}", *["1.0000"] * 400] for k in range(1, 51)], 1)
-    *lines, empty, more = table.text().splitlines()
+    *lines, empty, hint = table.text().splitlines()
     assert (len(lines), empty) == (10 * 51 + 9, "")
-    assert more == "340 more columns: files, pipes and to_dicts() have all"
+    assert hint == "340 more columns: files, pipes and to_dicts() have all"
     assert "system 059" in lines[-51]
     assert table.html().count("<th>") == 401
