@@ -29,13 +29,13 @@ class DataFusion(Driver):
     errors = (Exception,)
     TYPES: ClassVar = {kind: kind for kind in ARROW}
 
-    def __init__(self, connection: Any = None, *, own: bool = True) -> None:
+    def __init__(self, connection: Any = None, *, is_owned: bool = True) -> None:
         import datafusion
 
         self._module = datafusion
         settings = {"datafusion.sql_parser.dialect": "PostgreSQL"}  # to which `cluster` is a name
         context = connection or datafusion.SessionContext(datafusion.SessionConfig(settings))
-        super().__init__(context, is_owned=own)
+        super().__init__(context, is_owned=is_owned)
 
     @property
     def version(self) -> str:

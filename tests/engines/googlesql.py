@@ -42,7 +42,7 @@ _REASONS = (
     ("Cannot coerce", TYPE),
 )
 SCRATCH = "sqlmetrics_scratch"
-_MADE = re.compile(
+_CREATED = re.compile(
     r"(?:\s*--[^\n]*\n)*\s*create\s+(?:temp\w*\s+)?table\s+(\S+)\s+as\b(.*)", re.I | re.S
 )
 _DROPPED = re.compile(r"\s*drop\s+table\s+(\S+)\s*$", re.I)
@@ -56,8 +56,8 @@ class GoogleSQL(Driver):
     transactional = False
     TYPES: ClassVar = {kind: kind for kind in KINDS}
 
-    def __init__(self, connection: Any = None, *, own: bool = False) -> None:
-        super().__init__(connection or _service(), is_owned=own)
+    def __init__(self, connection: Any = None, *, is_owned: bool = False) -> None:
+        super().__init__(connection or _service(), is_owned=is_owned)
         self.errors = (Exception,)
         self._tables: dict[str, Any] = {}
         self._contents: dict[str, Any] = {}
@@ -72,8 +72,8 @@ class GoogleSQL(Driver):
         return self._connection.call_grpc_func(f"ZetaSqlLocalService_{name}", request, response)
 
     def _run(self, sql: str) -> None:
-        if made := _MADE.match(sql):
-            self._put(parts(made[1].replace("`", '"'))[-1], self._arrow(made[2]))
+        if created := _CREATED.match(sql):
+            self._put(parts(created[1].replace("`", '"'))[-1], self._arrow(created[2]))
         elif dropped := _DROPPED.match(sql):
             name = parts(dropped[1].replace("`", '"'))[-1]
             del self._tables[name], self._contents[name]
@@ -136,7 +136,7 @@ class GoogleSQL(Driver):
     def _kinds(self, source: str) -> dict[str, str]:
         prepared = self._prepared(f"select * from {source}")
         self._release(prepared)
-        return {one.name: _kind(one.type.type_kind) for one in prepared.columns}
+        return {field.name: _kind(field.type.type_kind) for field in prepared.columns}
 
     def _arrow(self, sql: str) -> pa.Table:
         p = _protobufs()
@@ -148,10 +148,10 @@ class GoogleSQL(Driver):
             self._release(prepared)
         values = [list(map(_value, row.cell)) for row in rows.content.table_data.row]
         arrays = [
-            column([row[index] for row in values], _kind(one.type.type_kind))
-            for index, one in enumerate(prepared.columns)
+            column([row[index] for row in values], _kind(field.type.type_kind))
+            for index, field in enumerate(prepared.columns)
         ]
-        return pa.table(arrays, names=[one.name for one in prepared.columns])
+        return pa.table(arrays, names=[field.name for field in prepared.columns])
 
     def _reason(self, error: BaseException) -> str:
         return next((reason for sign, reason in _REASONS if sign in str(error)), "")
@@ -219,9 +219,9 @@ def _compiled(engine: Any, path: Any, compile_: Any) -> Any:
     kept = Path(tempfile.gettempdir()) / name
     if not kept.exists():
         module = compile_(engine, path)
-        made = Path(f"{tempfile.mkdtemp()}/{name}")
-        made.write_bytes(module.serialize())
-        made.replace(kept)
+        file = Path(f"{tempfile.mkdtemp()}/{name}")
+        file.write_bytes(module.serialize())
+        file.replace(kept)
     return wasmtime.Module.deserialize_file(engine, str(kept))
 
 

@@ -54,7 +54,7 @@ def metastore(folder: Path, tables: str = "") -> Iterator[str]:
         try:
             wait(lambda: _answers(port), server)
             uri = f"thrift://127.0.0.1:{port}"
-            told = SMALL | {
+            spark_settings = SMALL | {
                 "spark.sql.catalogImplementation": "hive",
                 "spark.hadoop.hive.metastore.uris": uri,
                 "spark.sql.warehouse.dir": f"{folder}/warehouse",
@@ -62,10 +62,12 @@ def metastore(folder: Path, tables: str = "") -> Iterator[str]:
                 "spark.hadoop.iceberg.engine.hive.lock-enabled": "false",
             }
             if tables:
-                told |= settings(
+                spark_settings |= settings(
                     folder, tables, {"type": "hive", "uri": uri, "cache-enabled": "false"}
                 )
-            options = "&".join(f"{name}={quote(text, safe='')}" for name, text in told.items())
+            options = "&".join(
+                f"{name}={quote(text, safe='')}" for name, text in spark_settings.items()
+            )
             yield f"spark://local[1]?{options}"
         finally:
             server.terminate()

@@ -69,16 +69,16 @@ def settings(folder: Path, tables: str = "", of_lake: Mapping[str, str] = MEMORY
     Raises:
         MissingError: If the jars or their Spark are not here.
     """
-    told = _SETTINGS | {
+    options = _SETTINGS | {
         "spark.jars": ",".join(map(str, jars())),
         "spark.sql.catalog.files.warehouse": str(folder / "files"),
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
     }
-    told |= {f"spark.sql.catalog.lake.{name}": text for name, text in of_lake.items()}
+    options |= {f"spark.sql.catalog.lake.{name}": text for name, text in of_lake.items()}
     if tables:
-        told["spark.sql.sources.default"] = tables
-        told["spark.sql.defaultCatalog"] = CATALOGS[tables]
-    return told
+        options["spark.sql.sources.default"] = tables
+        options["spark.sql.defaultCatalog"] = CATALOGS[tables]
+    return options
 
 
 @cache
@@ -102,9 +102,9 @@ def _get(folder: Path) -> None:
     if not shutil.which("mvn"):
         raise MissingError("no mvn")
     folder.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix="lakes_", dir=folder.parent) as place:
+    with tempfile.TemporaryDirectory(prefix="lakes_", dir=folder.parent) as project:
         dependencies = "".join(_DEPENDENCY.format(*artifact) for artifact in ARTIFACTS.values())
-        (Path(place) / "pom.xml").write_text(_POM.format(dependencies=dependencies))
+        (Path(project) / "pom.xml").write_text(_POM.format(dependencies=dependencies))
         copy = ["mvn", "-q", "-B", "dependency:copy-dependencies", "-DoutputDirectory=jars"]
-        subprocess.run([*copy, "-DincludeScope=runtime"], check=True, cwd=place)
-        (Path(place) / "jars").rename(folder)
+        subprocess.run([*copy, "-DincludeScope=runtime"], check=True, cwd=project)
+        (Path(project) / "jars").rename(folder)

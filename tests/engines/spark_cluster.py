@@ -66,15 +66,26 @@ def cluster(folder: Path, memory: str = "600m") -> Iterator[Cluster]:
     home = Path(pyspark.__file__).parent
     port, *_ = ports = [_free_port() for _ in range(2 + 2 * WORKERS)]
     url = f"spark://127.0.0.1:{port}"
-    own = {"SPARK_HOME": str(home), "SPARK_LOCAL_IP": "127.0.0.1", "SPARK_DAEMON_MEMORY": "256m"}
+    environment = {
+        "SPARK_HOME": str(home),
+        "SPARK_LOCAL_IP": "127.0.0.1",
+        "SPARK_DAEMON_MEMORY": "256m",
+    }
     named = "org.apache.spark.deploy"
     at = ["--host", "127.0.0.1", "--port"]
     commands = [[f"{named}.master.Master", *at, str(port), "--webui-port", str(ports[1])]]
     for number in range(WORKERS):
         mine, page = ports[2 + 2 * number : 4 + 2 * number]
-        place = ["--cores", "1", "--memory", memory, "--work-dir", str(folder / f"work{number}")]
+        resources = [
+            "--cores",
+            "1",
+            "--memory",
+            memory,
+            "--work-dir",
+            str(folder / f"work{number}"),
+        ]
         worker = f"{named}.worker.Worker"
-        commands.append([worker, *at, str(mine), "--webui-port", str(page), *place, url])
+        commands.append([worker, *at, str(mine), "--webui-port", str(page), *resources, url])
     quiet = subprocess.DEVNULL
     processes = list[int]()
     with ExitStack() as started:
@@ -82,7 +93,7 @@ def cluster(folder: Path, memory: str = "600m") -> Iterator[Cluster]:
             server = subprocess.Popen(
                 [str(home / "bin" / "spark-class"), *command],
                 cwd=folder,
-                env=os.environ | own,
+                env=os.environ | environment,
                 stdout=quiet,
                 stderr=quiet,
                 start_new_session=True,

@@ -55,8 +55,8 @@ class Servers:
     def connection(self, name: str) -> Any:
         """What `open_driver` takes; the test skips without it, and fails if it is required."""
         if name in CATALOGS:
-            server, place, other_place = CATALOGS[name]
-            return self.connection(server).replace(place, other_place)
+            server, catalog, other_catalog = CATALOGS[name]
+            return self.connection(server).replace(catalog, other_catalog)
         if name not in self._started:
             try:
                 self._started[name] = self._stack.enter_context(STARTED[name]())
@@ -64,7 +64,7 @@ class Servers:
                 self._started[name] = missing
         started = self._started[name]
         if isinstance(started, Exception):
-            message = f"{name} is not here ({started}); get it by: {GOT[name]}"
+            message = f"{name} is not here ({started}); get it by: {INSTALLED_BY[name]}"
             (pytest.fail if REQUIRED else pytest.skip)(message)
         return started
 
@@ -115,12 +115,12 @@ def mariadb() -> Iterator[str]:
     install = ["mariadb-install-db", "--no-defaults", f"--user={user}", f"--datadir={data}"]
     install += ["--auth-root-authentication-method=normal", "--skip-test-db"]
     # a server that starts deletes the temporary tables of all others that share its folder
-    own = os.environ | {"TMPDIR": str(folder)}
-    subprocess.run(install, check=True, capture_output=True, env=own)
+    environment = os.environ | {"TMPDIR": str(folder)}
+    subprocess.run(install, check=True, capture_output=True, env=environment)
     serve = ["mariadbd", "--no-defaults", f"--user={user}", f"--datadir={data}"]
     serve += [f"--socket={socket}", "--skip-networking", "--local-infile=1", "--skip-log-bin"]
     serve += ["--innodb-flush-log-at-trx-commit=0", "--character-set-server=utf8mb4"]
-    with subprocess.Popen(serve, stderr=subprocess.DEVNULL, env=own) as server:
+    with subprocess.Popen(serve, stderr=subprocess.DEVNULL, env=environment) as server:
         try:
             wait(socket.exists, server)
             url = f"mysql://root@localhost/sqlmetrics?unix_socket={socket}"
@@ -137,8 +137,8 @@ def _database(socket: str) -> None:
     import pymysql
 
     with pymysql.connect(unix_socket=socket, user="root") as connection:
-        made = "create database sqlmetrics character set utf8mb4 collate utf8mb4_general_ci"
-        connection.cursor().execute(made)
+        statement = "create database sqlmetrics character set utf8mb4 collate utf8mb4_general_ci"
+        connection.cursor().execute(statement)
 
 
 @contextmanager
@@ -243,9 +243,9 @@ def _submit(home: Path, port: int) -> list[str]:
         **SMALL,
     }
     name = "org.apache.spark.sql.connect.service.SparkConnectServer"
-    told = [part for key, value in settings.items() for part in ("--conf", f"{key}={value}")]
+    options = [part for key, value in settings.items() for part in ("--conf", f"{key}={value}")]
     submit = str(home / "bin" / "spark-submit")
-    return [submit, "--master", "local[2]", "--driver-memory", "1g", "--class", name, *told]
+    return [submit, "--master", "local[2]", "--driver-memory", "1g", "--class", name, *options]
 
 
 def _answers(port: int) -> bool:
@@ -288,7 +288,7 @@ STARTED: dict[str, Callable[[], AbstractContextManager[Any]]] = {
 CATALOGS = {"trino_iceberg": ("trino", "/memory/default", "/iceberg/shop")}
 """Another catalog of a server -> the server, its place, and the one in that catalog."""
 
-GOT = {
+INSTALLED_BY = {
     "postgres": "pip install '.[test]'",
     "mariadb": "apt-get install --no-install-recommends mariadb-server, pip install '.[test]'",
     "chdb": "pip install '.[engines]'",

@@ -47,8 +47,8 @@ def world() -> tuple[pa.Table, pa.Table]:
                 labels.append({**key, "item_id": f"i{m}", "grade": (n + m) % 3})
                 scores = {"a": 1.0, "b": 2.0} | ({"rare": 3.0} if n == 7 else {})
                 for system, of in scores.items() if n < 11 else ():
-                    one = {"item_id": f"i{m}", "system": system, "score": sin(of * n + m)}
-                    rankings.append({**key, **one})
+                    fields = {"item_id": f"i{m}", "system": system, "score": sin(of * n + m)}
+                    rankings.append({**key, **fields})
     return pa.Table.from_pylist(rankings), pa.Table.from_pylist(labels)
 
 
@@ -61,7 +61,7 @@ def in_buckets(number: int) -> Any:
 @pytest.mark.parametrize("absent", ["skip", "missing"])
 def test_buckets_of_queries_give_duckdb_s_numbers(name: str, absent: str, servers: Servers) -> None:
     """Also of a system that most buckets have not, and of queries that nobody answered."""
-    asked: dict[str, Any] = {
+    options: dict[str, Any] = {
         "system": "system",
         "date": "ds",
         "queries": QUERIES,
@@ -73,16 +73,16 @@ def test_buckets_of_queries_give_duckdb_s_numbers(name: str, absent: str, server
         "absent_systems": absent,
         "confidence": 0.9,
     }
-    duck = by_duckdb(*world(), METRICS, **asked)
+    duck = by_duckdb(*world(), METRICS, **options)
     with in_buckets(3):
-        found = sm.evaluate(*world(), METRICS, connection=servers.open(name), **asked)
-    assert found.executed_sql.count("insert into ") == 2
-    assert len(found.to_dicts()) == len(duck.to_dicts()) > 100
-    for own, other in zip(found.to_dicts(), duck.to_dicts(), strict=True):
-        assert own == {key: _about(value) for key, value in other.items()}
-    rows, others = (_sorted(one.per_query()) for one in (found, duck))
-    for own, other in zip(rows, others, strict=True):
-        assert own == {key: _about(value) for key, value in other.items()}
+        result = sm.evaluate(*world(), METRICS, connection=servers.open(name), **options)
+    assert result.executed_sql.count("insert into ") == 2
+    assert len(result.to_dicts()) == len(duck.to_dicts()) > 100
+    for row, other in zip(result.to_dicts(), duck.to_dicts(), strict=True):
+        assert row == {key: _about(value) for key, value in other.items()}
+    rows, duck_rows = (_sorted(evaluation.per_query()) for evaluation in (result, duck))
+    for row, other in zip(rows, duck_rows, strict=True):
+        assert row == {key: _about(value) for key, value in other.items()}
 
 
 def _about(value: object) -> object:
@@ -105,13 +105,13 @@ def test_buckets_of_random_worlds_give_the_same(
     world = replace(world, metrics=[*metrics, "mrr"])
     connection = servers.connection(name)
     try:
-        whole = world.evaluated(connection)
+        uncut = world.evaluated(connection)
     except sm.SqlmetricsError:  # what ClickHouse has not, like the vectors of items
         reject()
     with in_buckets(number):
-        found = world.evaluated(connection)
-    assert found.executed_sql.count("insert into ") == number - 1
-    assert differences(by_sql(found), by_sql(whole)) == []
+        result = world.evaluated(connection)
+    assert result.executed_sql.count("insert into ") == number - 1
+    assert differences(by_sql(result), by_sql(uncut)) == []
 
 
 @CHDB
@@ -127,10 +127,10 @@ def test_what_is_of_all_queries_together_is_not_cut(
 ) -> None:
     asked = {"system": "system", "date": "ds", **asked}
     with in_buckets(3):
-        found = sm.evaluate(*world(), connection=servers.open(name), **asked)
-    assert "insert into " not in found.executed_sql
+        result = sm.evaluate(*world(), connection=servers.open(name), **asked)
+    assert "insert into " not in result.executed_sql
     duck = by_duckdb(*world(), **asked)
-    assert [row["value"] for row in found.to_dicts()] == [
+    assert [row["value"] for row in result.to_dicts()] == [
         _about(row["value"]) for row in duck.to_dicts()
     ]
 
@@ -144,13 +144,13 @@ def test_what_is_wrong_in_several_buckets_is_told_at_once(
     rankings, labels = world()
     rankings = pa.concat_tables([rankings, rankings.slice(5, 40)])
     labels = pa.concat_tables([labels, labels.slice(7, 11)])
-    asked = {"system": "system", "date": "ds", "metrics": ["mrr"]}
+    options = {"system": "system", "date": "ds", "metrics": ["mrr"]}
     with pytest.raises(sm.InputError) as duck:
-        by_duckdb(rankings, labels, **asked)
-    with in_buckets(number), pytest.raises(sm.InputError) as found:
-        sm.evaluate(rankings, labels, connection=servers.open(name), **asked)
-    assert str(found.value) == str(duck.value)
-    assert "more than once for the same query: 40" in str(found.value)
+        by_duckdb(rankings, labels, **options)
+    with in_buckets(number), pytest.raises(sm.InputError) as error:
+        sm.evaluate(rankings, labels, connection=servers.open(name), **options)
+    assert str(error.value) == str(duck.value)
+    assert "more than once for the same query: 40" in str(error.value)
 
 
 @pytest.mark.parametrize("name", DOORS)
@@ -160,16 +160,20 @@ def test_memory_is_put_back_and_says_how_many_buckets_there_are(
     rows = sum(table.num_rows for table in world())
     with Database(servers.open(name)) as engine:
         settings = ("max_memory_usage", *SPILLS)
-        before = [engine.driver._in_force(one) for one in settings]
-        told: list[tuple[int, int, int]] = []
-        asked = {"system": "system", "date": "ds", "progress": lambda *one: told.append(one)}
+        before = [engine.driver._in_force(setting) for setting in settings]
+        reports: list[tuple[int, int, int]] = []
+        options = {
+            "system": "system",
+            "date": "ds",
+            "progress": lambda *progress: reports.append(progress),
+        }
         with patch.object(statistics, "WINDOW_BYTES", 2.2e9 / rows):
-            found = sm.evaluate(*world(), "mrr", connection=engine, memory="1 GB", **asked)
-        assert found.executed_sql.count("insert into ") == 4
-        assert [one[:2] for one in told] == [(done, 5) for done in range(1, 6)]
-        assert [engine.driver._in_force(one) for one in settings] == before
+            result = sm.evaluate(*world(), "mrr", connection=engine, memory="1 GB", **options)
+        assert result.executed_sql.count("insert into ") == 4
+        assert [report[:2] for report in reports] == [(number, 5) for number in range(1, 6)]
+        assert [engine.driver._in_force(setting) for setting in settings] == before
         with pytest.raises(sm.SpecError, match="memory must be a size like 4GB, given 'much'"):
-            sm.evaluate(*world(), "mrr", connection=engine, memory="much", **asked)
+            sm.evaluate(*world(), "mrr", connection=engine, memory="much", **options)
 
 
 READER = """
@@ -203,5 +207,5 @@ assert abs(one - other) < 1e-12 and (cut, whole) == (2, 0), values
 def test_a_user_who_may_only_read_evaluates_in_one_statement(name: str, servers: Servers) -> None:
     servers.connection(name)
     command = [sys.executable, "-c", READER]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
+    completed = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert completed.returncode == 0, completed.stderr

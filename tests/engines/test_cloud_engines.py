@@ -23,8 +23,8 @@ class Driver:
     """What was called, and what is answered or raised next."""
 
     def __init__(self) -> None:
-        self.given: dict[str, Any] = {}
-        self.said: list[str] = []
+        self.arguments: dict[str, Any] = {}
+        self.calls: list[str] = []
         self.raises: dict[str, BaseException] = {}
         self.description: list[tuple[Any, ...]] = []
         self.answer: list[tuple[Any, ...]] = []
@@ -32,12 +32,12 @@ class Driver:
         self.closed = 0
         self.session_id = 8
 
-    def connect(self, **given: Any) -> Driver:
-        self.given = given
+    def connect(self, **arguments: Any) -> Driver:
+        self.arguments = arguments
         return self
 
-    def __call__(self, **given: Any) -> Driver:
-        return self.connect(**given)
+    def __call__(self, **arguments: Any) -> Driver:
+        return self.connect(**arguments)
 
     def __enter__(self) -> Driver:
         return self
@@ -49,13 +49,13 @@ class Driver:
         return self
 
     def execute(self, sql: str) -> None:
-        self.said.append(sql)
+        self.calls.append(sql)
         for part, error in self.raises.items():
             if part in sql:
                 raise error
 
     def cancel(self, timeout: float | None = None) -> None:
-        self.said.append("cancel")
+        self.calls.append("cancel")
 
     def describe(self, sql: str) -> list[tuple[Any, ...]]:
         self.execute(f"describe: {sql}")
@@ -79,7 +79,7 @@ class Driver:
 def driver(monkeypatch) -> Driver:
     """Every driver's module, on paper."""
     paper = Driver()
-    for name in (one.module for one in ENGINES):
+    for name in (engine.module for engine in ENGINES):
         monkeypatch.delitem(sys.modules, f"sqlmetrics.engines.{name}", raising=False)
 
     class Error(Exception):
@@ -89,10 +89,10 @@ def driver(monkeypatch) -> Driver:
         pass
 
     def module(name: str, **content: Any) -> ModuleType:
-        made = ModuleType(name)
-        made.__dict__.update(content, __path__=[])
-        monkeypatch.setitem(sys.modules, name, made)
-        return made
+        fake = ModuleType(name)
+        fake.__dict__.update(content, __path__=[])
+        monkeypatch.setitem(sys.modules, name, fake)
+        return fake
 
     paper.Error, paper.Lost = Error, LostError
     module("redshift_connector", connect=paper.connect, Error=Error, InterfaceError=LostError)
@@ -116,8 +116,8 @@ def driver(monkeypatch) -> Driver:
 
 
 def _write(paper: Driver) -> Any:
-    def write_pandas(connection: Any, frame: Any, name: str, **given: Any) -> None:
-        paper.said.append(f"write_pandas {name} {list(frame.columns)} {len(frame)} {given}")
+    def write_pandas(connection: Any, frame: Any, name: str, **options: Any) -> None:
+        paper.calls.append(f"write_pandas {name} {list(frame.columns)} {len(frame)} {options}")
 
     return write_pandas
 
@@ -140,11 +140,11 @@ def _google(paper: Driver, module: Any) -> None:
         return SimpleNamespace(to_arrow=lambda create_bqstorage_client: pa.table({"n": [1]}))
 
     def load_table_from_file(block: Any, destination: str, job_config: Any) -> Any:
-        paper.said.append(f"load {destination} {job_config.source_format}")
+        paper.calls.append(f"load {destination} {job_config.source_format}")
         return SimpleNamespace(result=lambda: None)
 
-    def client(**given: Any) -> Any:
-        paper.given = given
+    def client(**arguments: Any) -> Any:
+        paper.arguments = arguments
         home = SimpleNamespace(project="project", dataset_id="dataset")
         return SimpleNamespace(
             query=query,
@@ -176,12 +176,12 @@ def test_redshift(driver):
     driver.answer = [(7,)]
     with open_driver("redshift://ann:pw@host:5439/db?sslmode=require") as engine:
         login = {"host": "host", "port": 5439, "user": "ann", "password": "pw"}
-        assert driver.given == login | {"database": "db", "sslmode": "require"}
+        assert driver.arguments == login | {"database": "db", "sslmode": "require"}
         assert driver.autocommit
         driver.description = [("s", 1700, None, None, None, None, None)]
         assert engine.columns("t") == {"s": "DECIMAL"}
         engine.load("t", DATA)
-        assert driver.said[-1] == (
+        assert driver.calls[-1] == (
             """insert into "t" values\n(1, 'it\\'s \\\\ é', CAST('2024-02-29' AS DATE)),"""
             "\n(NULL, NULL, NULL)"
         )
@@ -194,13 +194,13 @@ def test_redshift(driver):
 
 def test_trino(driver):
     with open_driver("trino://ann:pw@host:8443/hive/web") as engine:
-        assert driver.given["http_scheme"] == "https"
-        assert driver.given["auth"] == ("basic", "ann")
-        assert (driver.given["catalog"], driver.given["schema"]) == ("hive", "web")
+        assert driver.arguments["http_scheme"] == "https"
+        assert driver.arguments["auth"] == ("basic", "ann")
+        assert (driver.arguments["catalog"], driver.arguments["schema"]) == ("hive", "web")
         kinds = ["varchar(3)", "decimal(9,2)", "array(double)", "timestamp(6) with time zone"]
         driver.description = [(kind, kind) for kind in kinds]
-        told = ["VARCHAR", "DECIMAL(9,2)", "DOUBLE[]", "TIMESTAMP WITH TIME ZONE"]
-        assert list(engine.columns("t").values()) == told
+        types = ["VARCHAR", "DECIMAL(9,2)", "DOUBLE[]", "TIMESTAMP WITH TIME ZONE"]
+        assert list(engine.columns("t").values()) == types
         for name, wanted in {"TABLE_NOT_FOUND": ABSENT, "PERMISSION_DENIED": DENIED}.items():
             error = driver.Error("no")
             error.error_name = name
@@ -214,7 +214,7 @@ def test_trino(driver):
 def test_databricks(driver):
     url = "databricks://token:pw@host/main/web?http_path=/sql/1"
     with open_driver(url) as engine:
-        assert driver.given == {
+        assert driver.arguments == {
             "server_hostname": "host",
             "access_token": "pw",
             "catalog": "main",
@@ -225,34 +225,34 @@ def test_databricks(driver):
         error = driver.Error("[TABLE_OR_VIEW_NOT_FOUND] `x` SQLSTATE: 42P01")
         assert reason(engine, driver, error) == ABSENT
         engine.load("t", DATA)
-        assert r"'it\'s \\ é'" in driver.said[-1]
+        assert r"'it\'s \\ é'" in driver.calls[-1]
 
 
 def test_snowflake(driver):
     with open_driver("snowflake://ann:pw@account/db/web?warehouse=wh&role=reader") as engine:
         login = {"account": "account", "user": "ann", "password": "pw"}
-        place = {"database": "db", "schema": "web", "warehouse": "wh", "role": "reader"}
-        assert driver.given == login | place
+        context = {"database": "db", "schema": "web", "warehouse": "wh", "role": "reader"}
+        assert driver.arguments == login | context
         driver.description = [
             ("N", 0, None, None, 38, 0, True),
             ("Mixed", 0, None, None, 9, 2, True),
         ]
         assert engine.columns("t") == {"n": "BIGINT", "Mixed": "DECIMAL(9,2)"}
-        assert driver.said[-1] == "describe: select * from t"
+        assert driver.calls[-1] == "describe: select * from t"
         table = engine.table("select 1")
         assert table.schema == pa.schema({"metric": pa.string(), "as it Is": pa.int64()})
         engine.load("web.Kept", DATA)
-        written = "write_pandas Kept ['N', 'TEXT', 'DAY'] 2"
-        assert driver.said[-1] == f"{written} {{'use_logical_type': True, 'schema': 'WEB'}}"
+        call = "write_pandas Kept ['N', 'TEXT', 'DAY'] 2"
+        assert driver.calls[-1] == f"{call} {{'use_logical_type': True, 'schema': 'WEB'}}"
         stats = {"partitionsTotal": 1200, "partitionsAssigned": 7, "bytesAssigned": 12_345_678}
         driver.answer = [(json.dumps({"GlobalStats": stats}),)]
         assert engine.estimate("select 1") == "about 12.3 MB, of 7 of 1,200 micro-partitions"
-        assert driver.said[-1] == "explain using json select 1"
+        assert driver.calls[-1] == "explain using json select 1"
         for user_tag in ("batch", ""):
             driver.answer = [("QUERY_TAG", user_tag, "", "SESSION", "", "STRING")]
             engine.name_session("o'ld shop 1a2b3c4d")
             tag = "alter session set query_tag = 'sqlmetrics o\\'ld shop 1a2b3c4d'"
-            assert (driver.said[-1] == tag) == (not user_tag), driver.said[-1]
+            assert (driver.calls[-1] == tag) == (not user_tag), driver.calls[-1]
         error = driver.Error("no")
         error.sqlstate = "42S02"
         assert reason(engine, driver, error) == ABSENT
@@ -260,14 +260,14 @@ def test_snowflake(driver):
 
 def test_bigquery(driver):
     with open_driver("bigquery://project/dataset") as engine:
-        assert driver.given["project"] == "project"
-        assert driver.given["default_query_job_config"].default_dataset == "project.dataset"
+        assert driver.arguments["project"] == "project"
+        assert driver.arguments["default_query_job_config"].default_dataset == "project.dataset"
         assert engine.columns("t") == {"n": "BIGINT", "l": "VARCHAR[]"}
         engine.load("kept", DATA)
-        assert driver.said[-1] == "load project.dataset.kept PARQUET"
+        assert driver.calls[-1] == "load project.dataset.kept PARQUET"
         assert engine.rows("select 1") == [(1,)]
         assert engine.estimate("select 1 as n") == "12.3 MB"
-        assert driver.said[-1] == "select 1 as n"
+        assert driver.calls[-1] == "select 1 as n"
         engine.name_session("Shop, 7 1a2b3c4d" + "x" * 90)
         labels = engine._connection.default_query_job_config.labels
         assert labels == {"team": "web", "sqlmetrics": ("shop_7_1a2b3c4d" + "x" * 90)[:63]}
@@ -292,4 +292,4 @@ def test_a_signal_stops_the_statement_on_the_server(driver, url, stop):
         driver.raises = {"create table": KeyboardInterrupt()}
         with pytest.raises(KeyboardInterrupt):
             engine.execute("create table t as select 1")
-        assert stop in driver.said[driver.said.index("create table t as select 1") :]
+        assert stop in driver.calls[driver.calls.index("create table t as select 1") :]

@@ -98,25 +98,25 @@ def test_what_was_executed_is_told() -> None:
         assert trust(DIALECTS[name]).level == "executed on a similar engine", name
     for name in ("sail", "trino"):
         assert trust(DIALECTS[name]).level == "executed in part", name
-    told = {row[0]: row[2] for row in learn.table("dialects").rows}
-    assert told.keys() == DIALECTS.keys()
+    labels = {row[0]: row[2] for row in learn.table("dialects").rows}
+    assert labels.keys() == DIALECTS.keys()
 
 
 @pytest.mark.long
 def test_every_case_is_asked_of_every_dialect_that_can() -> None:
     """What a dialect has not is left out by name, and nothing else is."""
     unlike = {name: DIALECTS[name] for name in ("duckdb", "mariadb", "snowflake", "sqlite")}
-    asked = {name: {case.name for case in cases(one)} for name, one in unlike.items()}
+    case_names = {name: {case.name for case in cases(dialect)} for name, dialect in unlike.items()}
     for name, dialect in unlike.items():
-        left_out = asked["duckdb"] - asked[name]
+        left_out = case_names["duckdb"] - case_names[name]
         assert left_out <= {"score_precision=float32", "no_relevant=nan"}
         assert ("score_precision=float32" in left_out) == (not dialect.has_float32)
         assert ("no_relevant=nan" in left_out) == (not dialect.has_nan)
 
 
 def test_the_hard_data_is_hard() -> None:
-    made = tables()
-    rankings = made["rankings"].to_pandas()
+    hard_tables = tables()
+    rankings = hard_tables["rankings"].to_pandas()
     sizes = rankings.groupby(["system", "query_id"]).size()
     assert (sizes.min(), sizes.max()) == (1, 1000)
     assert {"a", "A", "a ", "á", "a\u0301"} <= set(rankings["item_id"])
@@ -124,7 +124,7 @@ def test_the_hard_data_is_hard() -> None:
     assert (tied > 1).sum() > 20
     zeros = rankings[rankings["score"] == 0]["score"]
     assert {str(zero) for zero in zeros} == {"0.0", "-0.0"}
-    assert set(rankings["query_id"]) ^ set(made["labels"].to_pandas()["query_id"]) == {
+    assert set(rankings["query_id"]) ^ set(hard_tables["labels"].to_pandas()["query_id"]) == {
         "not ranked",
         "not labelled",
     }
@@ -144,4 +144,4 @@ def test_a_wrong_number_is_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _off(ask: Callable[..., Any]) -> Callable[..., Any]:
-    return lambda sql, *more: ask(sql.replace("ln(2e0)", "ln(2.00001e0)"), *more)
+    return lambda sql, *arguments: ask(sql.replace("ln(2e0)", "ln(2.00001e0)"), *arguments)

@@ -8,7 +8,7 @@ import pytest
 from sqlmetrics.engines.database import Database, connect
 from sqlmetrics.errors import EngineError, InputError
 
-MADE = """
+SETUP = """
 create schema bi;
 create table t (a integer, "B" varchar not null, c decimal(10, 2), d timestamptz);
 create view v as select * from t;
@@ -26,9 +26,9 @@ SURE = {"t", '"T"', "main.t", "bi.t2", "none", "bi.none"}
 
 def test_tables_are_described_at_once_as_each_by_itself() -> None:
     with duckdb.connect() as user, connect(user) as engine:
-        user.execute(MADE)
+        user.execute(SETUP)
         columns_by_name = {name: columns(engine, name) for name in NAMES}
-        assert [name for name, found in columns_by_name.items() if not found] == NOWHERE
+        assert [name for name, types in columns_by_name.items() if not types] == NOWHERE
         described = engine.driver.described_tables(NAMES)
         assert described.keys() == SURE
         assert described == {name: columns_by_name[name] for name in described}

@@ -41,8 +41,8 @@ def hard() -> pa.Table:
     )
 
 
-def read(engine: Any, name: str, what: str = "*", rest: str = "order by n") -> pa.Table:
-    return engine.table(f"select {what} from {engine.quoted(name)} {rest}")
+def read(engine: Any, name: str, columns: str = "*", rest: str = "order by n") -> pa.Table:
+    return engine.table(f"select {columns} from {engine.quoted(name)} {rest}")
 
 
 @by_turns(1.6)
@@ -86,8 +86,8 @@ def test_kinds_are_told_in_one_vocabulary(engine):
     name = engine.register("hard", hard())
     kinds = engine.columns(engine.quoted(name))
     flag = "BIGINT" if engine.name == "MariaDB" else "BOOLEAN"
-    told = {"n": "BIGINT", "id": "VARCHAR", "whole": "BIGINT", "value": "DOUBLE"}
-    assert kinds == told | {"day": "DATE", "flag": flag}
+    expected = {"n": "BIGINT", "id": "VARCHAR", "whole": "BIGINT", "value": "DOUBLE"}
+    assert kinds == expected | {"day": "DATE", "flag": flag}
 
 
 def test_empty_tables_and_columns_of_nulls(engine):
@@ -121,8 +121,8 @@ def test_decimals_do_not_leak(engine):
     table = engine.table(sql)
     assert not [field for field in table.schema if pa.types.is_decimal(field.type)]
     assert table["c"].type == pa.int64()
-    assert [float(one) for one in table.to_pylist()[0].values()] == [1.25, 1.0, 1.0]
-    assert all(type(one) in (int, float) for one in engine.rows(sql)[0])
+    assert [float(value) for value in table.to_pylist()[0].values()] == [1.25, 1.0, 1.0]
+    assert all(type(value) in (int, float) for value in engine.rows(sql)[0])
 
 
 def test_find_and_free_names(engine):
@@ -369,9 +369,9 @@ def test_what_is_too_small_for_64_bits_is_no_error(engine):
         "pfound(p_break=0.99)": (7 / 8 / (1 - 0.01 / 8), 0),
         "rbp(p=0.5)": (1, 0),
     }
-    found = sm.evaluate(rankings, labels, list(wanted), connection=engine)
-    means = {text: (one + two) / 2 for text, (one, two) in wanted.items()}
-    assert {text: found[text] for text in wanted} == pytest.approx(means, rel=1e-12)
+    result = sm.evaluate(rankings, labels, list(wanted), connection=engine)
+    means = {text: (first + second) / 2 for text, (first, second) in wanted.items()}
+    assert {text: result[text] for text in wanted} == pytest.approx(means, rel=1e-12)
 
 
 RUNNING = {

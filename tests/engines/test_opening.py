@@ -55,10 +55,10 @@ def profiles(tmp_path, monkeypatch):
     return file
 
 
-def told(given, **named) -> str:
+def error_message(target, **named) -> str:
     """The message of the one error; it holds no secret."""
     with pytest.raises((SpecError, EngineError)) as caught:
-        open_driver(given, **named)
+        open_driver(target, **named)
     message = str(caught.value)
     assert "s3cr3t" not in message
     assert caught.value.__cause__ is None
@@ -88,42 +88,45 @@ def test_an_object_is_recognised_and_left_open():
     assert connection.execute("select count(*) from mine").fetchone() == (0,)
 
 
-@pytest.mark.parametrize("known", ENGINES, ids=lambda known: known.engine)
-def test_every_kind_has_a_url_and_a_missing_driver_names_the_extra(known, monkeypatch):
-    assert parse_url(known.sample).scheme in known.schemes
-    if not known.extra:
+@pytest.mark.parametrize("kind", ENGINES, ids=lambda kind: kind.engine)
+def test_every_kind_has_a_url_and_a_missing_driver_names_the_extra(kind, monkeypatch):
+    assert parse_url(kind.sample).scheme in kind.schemes
+    if not kind.extra:
         return
-    module = f"sqlmetrics.engines.{known.module}"
+    module = f"sqlmetrics.engines.{kind.module}"
     monkeypatch.delitem(sys.modules, module, raising=False)
     for name in list(sys.modules):
-        if name.split(".")[0] in {one.split(".")[0] for one in known.objects}:
+        if name.split(".")[0] in {object_name.split(".")[0] for object_name in kind.objects}:
             monkeypatch.delitem(sys.modules, name)
-    for name in known.objects:
+    for name in kind.objects:
         monkeypatch.setitem(sys.modules, name.split(".")[0], None)
-    message = told(known.sample)
-    assert message.endswith(f"pip install 'sqlmetrics[{known.extra}]'")
+    message = error_message(kind.sample)
+    assert message.endswith(f"pip install 'sqlmetrics[{kind.extra}]'")
 
 
 def test_an_unknown_scheme_names_the_nearest():
-    message = told(f"postgrse://ann:{ENCODED}@host/db")
+    message = error_message(f"postgrse://ann:{ENCODED}@host/db")
     assert message.startswith("unknown kind of connection 'postgrse'; did you mean 'postgres")
     assert "snowflake" in message
 
 
 def test_what_is_nothing_says_what_could_be(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    assert "'prod' is not a URL, and there is no profiles.yml beside the spec, here" in told("prod")
-    assert told("postgres:ann:s3cr3t@host").startswith("what is given is not a URL")
-    assert "unknown connection: builtins.int" in told(3)
+    assert (
+        "'prod' is not a URL, and there is no profiles.yml beside the spec, here"
+        in error_message("prod")
+    )
+    assert error_message("postgres:ann:s3cr3t@host").startswith("what is given is not a URL")
+    assert "unknown connection: builtins.int" in error_message(3)
 
 
 def test_a_password_is_in_no_message():
     pytest.importorskip("psycopg")
     url = f"postgresql://ann:{ENCODED}@127.0.0.1:1/db"
-    assert told(url).startswith("cannot open postgresql://ann@127.0.0.1:1/db: ")
+    assert error_message(url).startswith("cannot open postgresql://ann@127.0.0.1:1/db: ")
     assert SECRET not in repr(parse_url(url))
-    assert "%2F" in told("postgresql://ann:s3cr3t/p@host/db")
-    assert "%2F" in told("postgresql://ann:12/s3cr3t@host/db")
+    assert "%2F" in error_message("postgresql://ann:s3cr3t/p@host/db")
+    assert "%2F" in error_message("postgresql://ann:12/s3cr3t@host/db")
 
 
 def test_profiles_by_name_and_by_target(profiles):
@@ -144,22 +147,22 @@ def test_profiles_are_rendered_as_dbt_renders_them(profiles, monkeypatch, tmp_pa
         "host: h, pass: '{{#s3cr3t'}, c: {type: duckdb, path: \"{{ env_var('A') | s3 }}\"}}"
     )
     assert Profiles(profiles).output("a").url.path == f"{tmp_path}/w.duckdb"
-    there = Profiles(profiles).output("b").url
-    assert (there.port, there.password) == (54, "{{#s3cr3t")
-    assert "a value with env_var: No filter named 's3'" in told("c", profiles=profiles)
+    url = Profiles(profiles).output("b").url
+    assert (url.port, url.password) == (54, "{{#s3cr3t")
+    assert "a value with env_var: No filter named 's3'" in error_message("c", profiles=profiles)
 
 
 def test_profiles_tell_what_is_wrong(profiles, monkeypatch):
-    assert "the environment variable WAREHOUSE_URL is not set" in told("prod")
-    assert "unknown output 'prd'; did you mean 'prod'?" in told("prd")
-    assert "'odd' has no type and no url" in told("odd")
+    assert "the environment variable WAREHOUSE_URL is not set" in error_message("prod")
+    assert "unknown output 'prd'; did you mean 'prod'?" in error_message("prd")
+    assert "'odd' has no type and no url" in error_message("odd")
     pytest.importorskip("psycopg")
     monkeypatch.setenv("PW", SECRET)
-    assert told("far").startswith("cannot open postgres://ann@nowhere.invalid: ")
+    assert error_message("far").startswith("cannot open postgres://ann@nowhere.invalid: ")
     monkeypatch.setenv("WAREHOUSE_URL", f"postgresql://ann:{ENCODED}@nowhere.invalid/db")
-    assert "postgresql://ann@nowhere.invalid/db/analytics" in told("prod")
+    assert "postgresql://ann@nowhere.invalid/db/analytics" in error_message("prod")
     profiles.write_text("password: s3cr3t\n  : [")
-    assert told("dev") == "profiles.yml, line 2, column 3 is not YAML"
+    assert error_message("dev") == "profiles.yml, line 2, column 3 is not YAML"
 
 
 def test_dbts_layout_is_understood(profiles, monkeypatch):
@@ -170,7 +173,7 @@ def test_dbts_layout_is_understood(profiles, monkeypatch):
     pytest.importorskip("psycopg")
     monkeypatch.setenv("DBT_USER", "ann")
     monkeypatch.setenv("DBT_ENV_SECRET_PASSWORD", SECRET)
-    assert "postgres://ann@nowhere.invalid:5432/shop/marts" in told("shop.prod")
+    assert "postgres://ann@nowhere.invalid:5432/shop/marts" in error_message("shop.prod")
 
 
 def test_no_driver_is_imported_before_it_is_used():

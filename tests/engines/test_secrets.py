@@ -75,17 +75,17 @@ def test_no_output_tells_a_secret(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         with duckdb.connect(f"{name}.duckdb") as connection:
             connection.execute("create table runs as select 'q' query_id, 'a' item_id, 'x' score")
             connection.execute("create table truth as select 'q' query_id, 'a' item_id, 1 grade")
-    said = ["--out", "told.json", "--openlineage", "events.jsonl"]
+    outputs = ["--out", "told.json", "--openlineage", "events.jsonl"]
     for code, *where in LEAKS:
-        for more in (["--debug"], said, ["--errors", "json"]):
-            line = ["run", "spec.yml", *where, *more]
+        for options in (["--debug"], outputs, ["--errors", "json"]):
+            line = ["run", "spec.yml", *where, *options]
             assert "s3cr3t" not in failed(line, code), line
     # what fails within a run stands in the run log
     Path("profiles.yml").write_text(
         'outputs: {a: {type: duckdb, path: shop.duckdb, secrets: [{secret: "it\'s s3cr3t"}]}}'
     )
     Path("spec.yml").write_text(SPEC.replace("score > 0", "score > 'it''s s3cr3t' and no_column"))
-    assert "***" in failed(["run", "spec.yml", *said], 2)
+    assert "***" in failed(["run", "spec.yml", *outputs], 2)
     with duckdb.connect("shop.duckdb", read_only=True) as connection:
         logged = str(connection.execute("from metrics_runs").fetchall())
     assert "failed" in logged

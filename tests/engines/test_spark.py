@@ -54,7 +54,7 @@ TWO = SMALL | {
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Rankings in partitions, and labels."""
-    place = tmp_path_factory.mktemp("spark")
+    path = tmp_path_factory.mktemp("spark")
     rows = [(query, item) for query in range(QUERIES) for item in range(RESULTS)]
     rankings = {
         "query_id": [f"q{query}" for query, _ in rows],
@@ -68,9 +68,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "item_id": [f"i{item + 3}" for _, item in some],
         "grade": [item % 4 for _, item in some],
     }
-    pq.write_to_dataset(pa.table(rankings), place / "rankings", partition_cols=["shard"])
-    pq.write_to_dataset(pa.table(labels), place / "labels")
-    return place
+    pq.write_to_dataset(pa.table(rankings), path / "rankings", partition_cols=["shard"])
+    pq.write_to_dataset(pa.table(labels), path / "labels")
+    return path
 
 
 @pytest.fixture
@@ -88,9 +88,9 @@ def on_duckdb(folder: Path) -> list[dict[str, Any]]:
 
 
 @contextmanager
-def with_settings(session: Any, **more: str) -> Iterator[None]:
+def with_settings(session: Any, **extra: str) -> Iterator[None]:
     """The session as the engine sets it."""
-    settings = SETTINGS | {f"spark.sql.{name}": value for name, value in more.items()}
+    settings = SETTINGS | {f"spark.sql.{name}": value for name, value in extra.items()}
     before = {name: session.conf.get(name, None) for name in settings}
     for name, value in settings.items():
         session.conf.set(name, value)
@@ -162,11 +162,11 @@ def test_the_summary_reads_what_was_kept(statements, session):
 
 
 def test_a_cluster_of_two_workers_gives_what_duckdb_gives(folder, session):
-    given = [json.dumps(one) for one in (TWO, METRICS, *sources(folder))]
-    command = [sys.executable, "-c", CLUSTER, *given]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
-    assert done.returncode == 0, done.stderr
-    workers, rows = json.loads(done.stdout.splitlines()[-1])
+    arguments = [json.dumps(argument) for argument in (TWO, METRICS, *sources(folder))]
+    command = [sys.executable, "-c", CLUSTER, *arguments]
+    completed = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    assert completed.returncode == 0, completed.stderr
+    workers, rows = json.loads(completed.stdout.splitlines()[-1])
     assert workers == 2
     wanted = [[row["numerator"], row["n_queries"]] for row in on_duckdb(folder)]
     assert [pytest.approx(row, abs=1e-9) for row in rows] == wanted
@@ -241,12 +241,12 @@ def test_tables_that_no_day_can_be_replaced_of_are_refused(session):
 
 
 def test_the_cause_that_java_tells_is_in_the_message(session):
-    with connect(session) as engine, pytest.raises(sm.EngineError) as told:
+    with connect(session) as engine, pytest.raises(sm.EngineError) as error:
         engine.driver.execute(
             "create table nowhere using parquet location '/proc/none' as select 1 as a"
         )
-    assert "calling o" not in str(told.value)
-    assert "Mkdirs failed to create file:/proc/none" in str(told.value)
+    assert "calling o" not in str(error.value)
+    assert "Mkdirs failed to create file:/proc/none" in str(error.value)
 
 
 def test_a_stopped_session_is_one_line(session):

@@ -116,10 +116,10 @@ def test_a_run_changes_each_table_once_the_fact_table_last(
     assert [outcome for (outcome,) in outcomes] == ["replaced", "failed", "replaced"]
     for table, n_runs in (("metrics", 2), ("metrics_of_queries", 3)):
         assert snapshots(iceberg, table) == n_runs, table
-    left = [name for (name,) in iceberg.rows("show tables") if "sqlmetrics" in name]
-    assert left == [], "what was kept for a while is gone"
-    told = iceberg.rows("show create table metrics")[0][0]
-    assert "COMMENT 'Ranking metrics: one row per spec, day" in told
+    remaining = [name for (name,) in iceberg.rows("show tables") if "sqlmetrics" in name]
+    assert remaining == [], "what was kept for a while is gone"
+    definition = iceberg.rows("show create table metrics")[0][0]
+    assert "COMMENT 'Ranking metrics: one row per spec, day" in definition
 
 
 def test_runs_wait_for_each_other_and_take_the_place_of_dead_ones(iceberg: Database) -> None:
@@ -131,13 +131,13 @@ def test_runs_wait_for_each_other_and_take_the_place_of_dead_ones(iceberg: Datab
 
     write(job(), iceberg, days(0, 1))
     with ThreadPoolExecutor(3) as pool:
-        both = [pool.submit(run_alone, 0, 4), pool.submit(run_alone, 2, 6)]
-        seen: set[tuple[str, int]] = set()
-        while not all(run.done() for run in both):
+        futures = [pool.submit(run_alone, 0, 4), pool.submit(run_alone, 2, 6)]
+        day_counts: set[tuple[str, int]] = set()
+        while not all(run.done() for run in futures):
             days_of = "select cast(metric_date as varchar), count(*) from metrics group by 1"
-            seen |= {(day, n) for day, n in iceberg.rows(days_of)}
-        assert [run.result() for run in both] == [[], []]
-    assert {n for _, n in seen} == {30}, "a reader sees each day whole"
+            day_counts |= {(day, n) for day, n in iceberg.rows(days_of)}
+        assert [run.result() for run in futures] == [[], []]
+    assert {n for _, n in day_counts} == {30}, "a reader sees each day whole"
     check(iceberg, [*range(6)])
     gone, claimant = (TableLock(iceberg.driver, "metrics_lock", "metrics") for _ in range(2))
     for lock, name in ((gone, "metrics_lock"), (claimant, f"metrics_lock_{gone.token}")):
@@ -167,17 +167,17 @@ def test_a_statement_that_meets_another_writer_is_tried_again(
     statement = "merge into metrics using (select 1 as one) on metrics.k = -1 when matched then "
     trino = pytest.importorskip("trino")
     conflict = trino.exceptions.TrinoQueryError({"errorName": "ICEBERG_COMMIT_ERROR"}, "q")
-    running, left = type(iceberg.driver)._running, [conflict, conflict]
+    running, failures = type(iceberg.driver)._running, [conflict, conflict]
 
     def meeting(driver: Any, sql: str) -> Any:
-        if left and sql.startswith("merge"):
-            raise left.pop()
+        if failures and sql.startswith("merge"):
+            raise failures.pop()
         return running(driver, sql)
 
     monkeypatch.setattr(type(iceberg.driver), "_running", meeting)
     iceberg.execute(f"{statement}delete")
-    assert left == []
-    left += [conflict] * 3
+    assert failures == []
+    failures += [conflict] * 3
     with pytest.raises(sm.EngineError, match="another writer of the table was quicker, 3 times"):
         iceberg.execute(f"{statement}delete")
     monkeypatch.undo()
@@ -197,8 +197,8 @@ def test_what_has_no_place_is_refused(iceberg: Database, servers: Any) -> None:
     assert iceberg.rows("select count(*) from metrics") == [(0,)]
     assert not [name for (name,) in iceberg.rows("show tables") if name.startswith("metrics_shop")]
     with connect(servers.connection("trino")) as memory:
-        told = r"metrics: the catalog memory has the connector memory, .* Iceberg or Delta Lake"
-        with pytest.raises(sm.SpecError, match=told):
+        message = r"metrics: the catalog memory has the connector memory, .* Iceberg or Delta Lake"
+        with pytest.raises(sm.SpecError, match=message):
             write(job(), memory, days(0, 1))
         assert memory.find("metrics") is None
         (can_write,) = memory.driver.writing_rights(["metrics"])
@@ -213,7 +213,7 @@ def test_what_has_no_place_is_refused(iceberg: Database, servers: Any) -> None:
 
 def test_a_spec_that_moves_has_the_same_tables(iceberg: Database) -> None:
     """Published from DuckDB they are the same bits, computed anew the same numbers."""
-    own = {"run_id": None, "computed_at": None}
+    blanks = {"run_id": None, "computed_at": None}
     with connect() as duck:
         for name, rows in zip(("runs", "truth"), log(), strict=True):
             duck.load(name, rows)
@@ -229,7 +229,9 @@ def test_a_spec_that_moves_has_the_same_tables(iceberg: Database) -> None:
     moved = facts(iceberg)
     assert moved.keys() == numbers.keys()
     for key, row in numbers.items():
-        assert moved[key] | own == {name: near(value) for name, value in (row | own).items()}, key
+        assert moved[key] | blanks == {
+            name: near(value) for name, value in (row | blanks).items()
+        }, key
     for key, values in queries.items():
         assert per_query(iceberg)[key] == tuple(map(near, values))
     moved_wide = iceberg.rows("select * from metrics_wide")
@@ -266,12 +268,14 @@ def test_tables_of_delta_lake_change_as_well() -> None:
                 check(delta, [*range(6)])
                 rows = "select count(distinct run_id) from metrics"
                 assert delta.rows(rows) == [(2,)]
-                written = delta.rows('select operation from "metrics$history" order by version')
-                assert [name for (name,) in written].count("MERGE") == 3
+                operations = delta.rows('select operation from "metrics$history" order by version')
+                assert [name for (name,) in operations].count("MERGE") == 3
                 update = "update metrics set ci_method = '{}' where k = 3"
                 with ThreadPoolExecutor(4) as pool:
-                    meet = [pool.submit(delta.driver.execute, update.format(n)) for n in range(8)]
-                errors = [str(one.exception()) for one in meet if one.exception()]
+                    futures = [
+                        pool.submit(delta.driver.execute, update.format(n)) for n in range(8)
+                    ]
+                errors = [str(future.exception()) for future in futures if future.exception()]
                 assert all("another writer of the table was quicker" in text for text in errors)
                 check(delta, [*range(6)])
     except MissingError as missing:

@@ -61,9 +61,9 @@ def test_a_server_that_says_nothing_is_told_and_given_up(
         assert time.monotonic() - begun < 15
         waits = [line for line in error.splitlines() if line.startswith("waiting")]
         assert len(waits) > 1, error
-        place = f"{scheme}://ann@127.0.0.1:{port}/shop"
-        assert f"s for {place} to answer; given up after 2 s (connect_timeout" in waits[0]
-        assert f"error: cannot open {place}: " in error
+        address = f"{scheme}://ann@127.0.0.1:{port}/shop"
+        assert f"s for {address} to answer; given up after 2 s (connect_timeout" in waits[0]
+        assert f"error: cannot open {address}: " in error
         if scheme == "postgresql":
             for quiet in (["-q"], ["--errors", "json"]):
                 command = ["debug", "--connection", url, *quiet]
@@ -102,14 +102,14 @@ def test_a_lock_says_who_holds_it_and_is_given_up(
                 key = at.dialect.writing.lock_key(name, at.name(name), lambda text: f"'{text}'")
                 ((is_held,),) = engine.rows(f"select {lock.format(key=key)}")
                 assert bool(is_held) == (name.casefold() in ("metrics", table)), name
-    told = caplog.text
-    assert "given up after 1 s (lock_timeout of the connection)" in told
+    text = caplog.text
+    assert "given up after 1 s (lock_timeout of the connection)" in text
     if kind == "sqlite":
-        assert f"another process to let go of {str(file)!r}" in told
+        assert f"another process to let go of {str(file)!r}" in text
     assert "was not free within 1 s; try again, or raise lock_timeout" in str(caught.value)
     if kind == "postgres":
-        assert "the lock of public.metrics, which pid " in told
-        assert "sqlmetrics shop 12345678" in told
+        assert "the lock of public.metrics, which pid " in text
+        assert "sqlmetrics shop 12345678" in text
     with open_driver(bounded) as engine, engine.alone("metrics"), engine.transaction():
         pass
     with pytest.raises(SpecError, match="lock_timeout must be a number of seconds"):
@@ -141,10 +141,12 @@ def test_duckdb_says_how_far_it_is(
     columns = "i // 20 as query_id, i as item_id, hash(i) % 1000 as score, i % 3 as grade"
     with open_driver("duckdb://") as engine:
         engine.execute(f"copy (select {columns} from range(2000000) as rows(i)) to '{file}'")
-    heard: list[tuple[int, int, int]] = []
-    sm.evaluate(file, file, ["ndcg@10"], plan="window", progress=lambda *told: heard.append(told))
-    assert heard
-    assert all(0 <= done <= total == 100 for done, total, _ in heard)
+    reports: list[tuple[int, int, int]] = []
+    sm.evaluate(
+        file, file, ["ndcg@10"], plan="window", progress=lambda *report: reports.append(report)
+    )
+    assert reports
+    assert all(0 <= percent <= total == 100 for percent, total, _ in reports)
     assert re.search(r"waiting 0 s for DuckDB: .*, \d+ % done".replace(" %", "%"), caplog.text)
 
 
@@ -231,8 +233,8 @@ def test_a_query_of_clickhouse_is_killed_by_its_id(monkeypatch: pytest.MonkeyPat
     killer = Client()
     opened: list[dict[str, Any]] = []
 
-    def connect(given: dict[str, Any], *, session: bool) -> Client:
-        opened.append(given)
+    def connect(arguments: dict[str, Any], *, session: bool) -> Client:
+        opened.append(arguments)
         assert not session, "the session is held by the query"
         return killer
 
@@ -273,8 +275,8 @@ def test_copies_that_a_killed_publish_left_are_removed(tmp_path: Path) -> None:
     write_spec(tmp_path)
     with subprocess.Popen([sys.executable, "-c", KILLED], cwd=tmp_path) as process:
         process.wait(30)
-    (left,) = tmp_path.glob(".pub.*.duckdb")
-    alive = left.with_name(left.name.replace(f"{process.pid:x}-", f"{os.getppid():x}-"))
+    (copy,) = tmp_path.glob(".pub.*.duckdb")
+    alive = copy.with_name(copy.name.replace(f"{process.pid:x}-", f"{os.getppid():x}-"))
     old, new = (tmp_path / f".pub.0123456{digit}.duckdb" for digit in "78")
     other = tmp_path / ".public.01234567.duckdb"
     for file in (alive, old, new, other):
@@ -323,19 +325,19 @@ def of_a_service_file(host: str, user: str, file: Path, monkeypatch: pytest.Monk
     )
     monkeypatch.setenv("PGSERVICEFILE", str(file))
 
-    def told(url: str) -> tuple[Any, ...]:
+    def session_settings(url: str) -> tuple[Any, ...]:
         with open_driver(url) as engine:
             engine.name_session("shop 1")
-            given = engine._connection.info.get_parameters()  # type: ignore[attr-defined]
+            parameters = engine._connection.info.get_parameters()  # type: ignore[attr-defined]
             names = ("keepalives_idle", "connect_timeout")
             return (
                 *settings(engine, "statement_timeout", "application_name"),
-                *map(given.get, names),
+                *map(parameters.get, names),
             )
 
-    assert told("postgresql:///?service=nightly") == ("55s", "batch", "7", "9")
+    assert session_settings("postgresql:///?service=nightly") == ("55s", "batch", "7", "9")
     monkeypatch.setenv("PGSERVICE", "nightly")
-    assert told("postgresql://") == ("55s", "batch", "7", "9")
+    assert session_settings("postgresql://") == ("55s", "batch", "7", "9")
 
 
 @pytest.mark.xdist_group("postgres")

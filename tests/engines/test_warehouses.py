@@ -55,7 +55,9 @@ Numbers = dict[str, dict[str, float | None]]
 
 
 def rows(of: dict[str, dict[str, float]], value: str) -> pa.Table:
-    triples = [(query, item, number) for query, own in of.items() for item, number in own.items()]
+    triples = [
+        (query, item, number) for query, by_item in of.items() for item, number in by_item.items()
+    ]
     queries, items, numbers = zip(*triples, strict=True)
     return pa.table(
         {"query_id": queries, "item_id": items, value: pa.array(map(float, numbers), pa.float64())}
@@ -67,21 +69,21 @@ def results(servers: Servers) -> Callable[[str], sm.Result]:
     """What an engine makes of all metrics, asked for once."""
 
     @cache
-    def asked(name: str) -> sm.Result:
+    def result_of(name: str) -> sm.Result:
         tables = rows(LISTS, "score"), rows(LABELS, "grade")
         return sm.evaluate(*tables, METRICS + COUNTS, connection=servers.open(name))
 
-    return asked
+    return result_of
 
 
 @pytest.fixture(scope="module")
 def answers(results: Callable[[str], sm.Result]) -> Callable[[str], Numbers]:
     """The values of each query on an engine."""
 
-    def asked(name: str) -> Numbers:
+    def values_of(name: str) -> Numbers:
         return {row["query_id"]: row for row in results(name).per_query().to_pylist()}
 
-    return asked
+    return values_of
 
 
 @pytest.mark.parametrize("name", ENGINES)
@@ -127,11 +129,11 @@ def test_branches_of_other_types_are_one_column(
     name: str, results: Callable[[str], sm.Result]
 ) -> None:
     """Counts, ranks and means in the long summary, texts beside them."""
-    own = results(name)
+    result = results(name)
     tables = rows(LISTS, "score"), rows(LABELS, "grade")
     wanted = on_duckdb("branches", *tables, METRICS + COUNTS)
-    assert own.summary().schema == wanted.summary().schema
-    assert [row["value"] for row in own.to_dicts()] == pytest.approx(
+    assert result.summary().schema == wanted.summary().schema
+    assert [row["value"] for row in result.to_dicts()] == pytest.approx(
         [row["value"] for row in wanted.to_dicts()], rel=1e-9
     )
 
@@ -156,21 +158,21 @@ NAMES = {
 VALUES = ["o'x", "'; drop table x; --", 'a"b', "\\", "%s {0} \\'", None]
 
 
-def on_duckdb(what: str, *tables_and_metrics: Any, **given: Any) -> sm.Result:
+def on_duckdb(key: str, *tables_and_metrics: Any, **options: Any) -> sm.Result:
     """What DuckDB gives, asked for once."""
-    if what not in WANTED:
-        WANTED[what] = evaluate(*tables_and_metrics, **given)
-    return WANTED[what]
+    if key not in WANTED:
+        WANTED[key] = evaluate(*tables_and_metrics, **options)
+    return WANTED[key]
 
 
 WANTED: dict[str, sm.Result] = {}
 
 
-def on_engines(what: str, values: Iterable[Any], engines: Iterable[str] = STARTED) -> list[Any]:
+def on_engines(label: str, values: Iterable[Any], engines: Iterable[str] = STARTED) -> list[Any]:
     """Every engine with some of the values, by slices; with the others in long runs."""
     cells = []
     for engine in engines:
-        mine = kept(f"{what} {engine}", values, 0.2)
+        mine = kept(f"{label} {engine}", values, 0.2)
         for value in values:
             marks = [pytest.mark.xdist_group(engine), *[pytest.mark.long] * (value not in mine)]
             cells.append(pytest.param(engine, value, marks=marks))
@@ -184,7 +186,7 @@ def test_names_and_values_only_name(name: str, kind: str, servers: Servers) -> N
     segments = [VALUES[list(LISTS).index(query)] for query in lists["query_id"].to_pylist()]
     lists = lists.append_column("country", pa.array(segments, pa.string()))
     lists = lists.rename_columns([query, item, score, country])
-    given: dict[str, Any] = {
+    options: dict[str, Any] = {
         "query": query,
         "item": item,
         "score": score,
@@ -192,11 +194,13 @@ def test_names_and_values_only_name(name: str, kind: str, servers: Servers) -> N
         "label_columns": {"query": "query_id", "item": "item_id"},
     }
     labels = rows(LABELS, "grade")
-    asked = ["mrr", "ndcg@3"]
-    own = sm.evaluate(lists, labels, asked, connection=servers.open(name), **given).to_dicts()
-    wanted = on_duckdb(f"names {kind}", lists, labels, asked, **given).to_dicts()
-    assert [row["segment_value"] for row in own] == [row["segment_value"] for row in wanted]
-    for row, other in zip(own, wanted, strict=True):
+    metrics = ["mrr", "ndcg@3"]
+    actual = sm.evaluate(
+        lists, labels, metrics, connection=servers.open(name), **options
+    ).to_dicts()
+    wanted = on_duckdb(f"names {kind}", lists, labels, metrics, **options).to_dicts()
+    assert [row["segment_value"] for row in actual] == [row["segment_value"] for row in wanted]
+    for row, other in zip(actual, wanted, strict=True):
         assert row["value"] == (None if other["value"] is None else pytest.approx(other["value"]))
 
 
@@ -212,14 +216,14 @@ def test_tables_may_be_called_as_stages_are(
         for table, data in zip(tables, (lists, labels), strict=True):
             engine.load(table, data)
         try:
-            found = sm.evaluate(*tables, METRICS, connection=engine)
+            result = sm.evaluate(*tables, METRICS, connection=engine)
         finally:
             for table in tables:
                 quoted = engine.quoted(f'"{table}"')
                 engine.execute(f"drop table if exists {quoted}")
     wanted = on_duckdb("stages", lists, labels, METRICS)
     for metric in METRICS:
-        assert found[metric] == pytest.approx(wanted[metric], rel=1e-9)
+        assert result[metric] == pytest.approx(wanted[metric], rel=1e-9)
 
 
 INJECTIONS = (
@@ -239,8 +243,8 @@ def test_hostile_conditions_fail_cleanly(name: str, servers: Servers) -> None:
         labels = engine.register("labels", rows(LABELS, "grade"))
         for where in INJECTIONS:
             try:
-                lists, given = rows(LISTS, "score"), {"where": where, "connection": engine}
-                result = sm.evaluate(lists, labels, "num_q", **given)
+                lists, options = rows(LISTS, "score"), {"where": where, "connection": engine}
+                result = sm.evaluate(lists, labels, "num_q", **options)
             except SqlmetricsError:
                 continue
             assert where.endswith("-- ")  # a comment at the end is no harm
@@ -269,9 +273,9 @@ def test_a_missing_table_is_told(name: str, servers: Servers) -> None:
         rankings={"relation": "nowhere"}, labels={"relation": "nothing"}, metrics=["mrr"]
     )
     with connect(servers.open(name)) as engine:
-        there = opened(spec, engine)
+        tables = opened(spec, engine)
         with pytest.raises(InputError, match="nowhere"):
-            run(spec, there, engine)
+            run(spec, tables, engine)
 
 
 @pytest.mark.parametrize(
@@ -314,9 +318,9 @@ def people(postgres: str) -> Iterator[str]:
     """A database that sorts like people do: 'a' < 'B', which their bytes are not."""
     import psycopg
 
-    made = "create database people template template0 encoding 'utf8' locale 'en_US.utf8'"
+    statement = "create database people template template0 encoding 'utf8' locale 'en_US.utf8'"
     try:
-        _statements(postgres, "drop database if exists people", made)
+        _statements(postgres, "drop database if exists people", statement)
     except psycopg.Error as error:
         remedy = "apt-get install locales, localedef -i en_US -f UTF-8 en_US.UTF-8"
         (pytest.fail if REQUIRED else pytest.skip)(
@@ -383,13 +387,13 @@ def test_the_recipe_for_a_traces_table_gives_the_numbers_of_its_page(postgres: s
     (recipe,) = re.findall(r"^```postgresql\n(.*?)^```", page.read_text("utf-8"), re.M | re.S)
     *views, number = recipe.strip().split(";\n\n")
     listed = """[{"id": "reset"}, {"id": "login"}, {"id": "sso"}]', '["sso", "reset"]"""
-    found = """[{"id": "login"}, {"id": "delete"}]', '["delete"]"""
+    mistaken = """[{"id": "login"}, {"id": "delete"}]', '["delete"]"""
     with psycopg.connect(postgres, autocommit=True) as connection:
         connection.execute("create schema recipe; set search_path to recipe")
         connection.execute("create table traces (trace_id text, documents jsonb, expected jsonb)")
         connection.execute(
             f"insert into traces values ('t1', '{listed}'), ('t2', '[]', '[\"invoices\"]'),"
-            f" ('t3', '{found}'), ('t4', '[{{\"id\": \"login\"}}]', 'null'), ('t5', '[]', null)"
+            f" ('t3', '{mistaken}'), ('t4', '[{{\"id\": \"login\"}}]', 'null'), ('t5', '[]', null)"
         )
         for view in views:
             connection.execute(view)
@@ -434,27 +438,27 @@ def test_the_command_line_names_the_file_of_the_sql_that_failed(
         "select 'q' as query_id, 'b' as item_id, 1 / (random() < 0)::int as grade",
     )
     line = ["evaluate", "shop2.rankings", "shop2.labels", "-m", "mrr", "--connection", postgres]
-    done = subprocess.run(
+    completed = subprocess.run(
         [sys.executable, "-m", "sqlmetrics", *line],
         capture_output=True,
         text=True,
         cwd=tmp_path,
         check=False,
     )
-    assert done.returncode == 3
-    assert "division by zero" in done.stderr
-    file = Path(done.stderr.strip().rsplit("the SQL: ", 1)[1])
+    assert completed.returncode == 3
+    assert "division by zero" in completed.stderr
+    file = Path(completed.stderr.strip().rsplit("the SQL: ", 1)[1])
     assert "select" in file.read_text("utf-8")
     file.unlink()
-    done = subprocess.run(
+    completed = subprocess.run(
         [sys.executable, "-m", "sqlmetrics", "--errors", "json", *line],
         capture_output=True,
         text=True,
         check=False,
     )
-    told = json.loads(done.stderr)
-    assert told["exit_code"] == 3
-    Path(told["sql"]).unlink()
+    error = json.loads(completed.stderr)
+    assert error["exit_code"] == 3
+    Path(error["sql"]).unlink()
     _statements(postgres, "drop schema shop2 cascade")
 
 

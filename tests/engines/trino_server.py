@@ -188,15 +188,15 @@ class Cluster:
     def work(self) -> subprocess.Popen[bytes]:
         """Start a worker, and wait until the coordinator knows it."""
         self.n_workers += 1
-        known = (
+        query = (
             "select count(*) from system.runtime.nodes where not coordinator and state = 'active'"
         )
-        ((before,),) = self.rows(known)
+        ((before,),) = self.rows(query)
         name = f"worker{self.n_workers}"
         running = self.start(
             name, "coordinator=false\n", port=_free_port(), memory=self.size.worker_memory
         )
-        wait(lambda: self.rows(known)[0][0] > before, running, seconds=60)
+        wait(lambda: self.rows(query)[0][0] > before, running, seconds=60)
         return running
 
     def start(

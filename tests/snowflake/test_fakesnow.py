@@ -68,7 +68,7 @@ def test_every_number(emulated: Any) -> None:
 def carried_out(connection: Any, spec: Spec, ranges: Iterable[tuple[int, int]]) -> None:
     """A compiled job, with the days in the place of snowsql's variables."""
     files = compile_job(spec, "snowflake")
-    text = "\n".join(told for name, told in files.items() if name.endswith(".sql"))
+    text = "\n".join(content for name, content in files.items() if name.endswith(".sql"))
     text = text.replace("alter session set timezone = 'UTC';", "")  # the emulator has no zones
     for start, end in ranges:
         dated = text.replace("&start", str(FIRST + timedelta(start)))
