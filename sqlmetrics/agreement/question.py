@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from sqlmetrics.agreement.judges import Panel, open_panel
 from sqlmetrics.catalog.dimension import SIGNS
 from sqlmetrics.catalog.measure import metric_texts, parse
-from sqlmetrics.comparison.compare import asked_plan, compare
+from sqlmetrics.comparison.compare import compare, compared_plan
 from sqlmetrics.comparison.options import Options
 from sqlmetrics.engines.database import Database, connect, session_of
 from sqlmetrics.errors import SpecError, shortened
@@ -304,7 +304,7 @@ class Question:
             ranking_options["label_columns"] = {"query": "query_id", "item": "item_id"}
         inputs = Inputs(self.rankings, labels, ranking_options)
         options = Options(metrics=("ndcg@10",), days=days_between(None, None, None))
-        with asked_plan(inputs.resolved(engine), options, engine) as (plan, _):
+        with compared_plan(inputs.resolved(engine), options, engine) as (plan, _):
             if check:
                 checks.check_inputs(plan, engine, ignored_tables=("labels", "both tables"))
             yield plan.unfused

@@ -53,14 +53,14 @@ def facts(shape: Shape, rankings: str) -> QueryContext:
         shape: What the tables hold.
         rankings: The stage that is selected from.
     """
-    query_facts = shape.known_facts
+    query_facts = shape.facts_of_queries
     listed = {name: f"{rankings}.{name}" for name in shape.facts if name not in query_facts}
     if not query_facts:
         return QueryContext(listed, {})
     queries = shape.names["queries"]
     columns = listed | {name: f"{queries}.{name}" for name in query_facts}
     ordered = {name: columns[name] for name in shape.facts}
-    return QueryContext(ordered, {queries: equal(queries, rankings, shape.known_keys)})
+    return QueryContext(ordered, {queries: equal(queries, rankings, shape.keys_of_queries)})
 
 
 def texts(plan: Plan, engine: Database) -> dict[str, Stage]:

@@ -11,9 +11,9 @@ from sqlmetrics.agreement import METHODS
 from sqlmetrics.cli.common import error_options, several, several_names
 from sqlmetrics.cli.evaluation_options import (
     check_option,
-    given_options,
     judged_options,
     metrics_option,
+    with_arguments,
 )
 from sqlmetrics.cli.location import Location, place_options
 from sqlmetrics.cli.options import (
@@ -125,7 +125,7 @@ def labels_of(tables: tuple[str, ...]) -> Any:
 @place_options
 @output_options(FORMATS)
 @error_options
-@given_options
+@with_arguments
 def agree_command(
     *,
     tables: tuple[str, ...],
@@ -208,7 +208,7 @@ LABEL_FORMATS = (*FORMATS, "qrels")
 @place_options
 @output_options(LABEL_FORMATS)
 @error_options
-@given_options
+@with_arguments
 def combine_command(
     *,
     tables: tuple[str, ...],

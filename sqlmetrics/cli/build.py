@@ -202,12 +202,12 @@ def build_command(*, alert: Alert, **options: Any) -> None:
     sqlmetrics build search.yml --db shop.duckdb --backfill --junit checks.xml
     sqlmetrics build search.yml --target prod --start yesterday --end today
     """  # noqa: D301 (click wants the backspace itself)
-    from sqlmetrics.jobs.checks.verdict import check_asked, verdicts
+    from sqlmetrics.jobs.checks.verdict import check_thresholds, verdicts
     from sqlmetrics.jobs.summary import Summary
     from sqlmetrics.spec.spec import Spec
 
     spec = Spec.read(options["spec"])
-    check_asked(spec)
+    check_thresholds(spec)
     location = alert.location
     choice = Choice.of(spec, options["spec"], options)
     recipients = Recipients(*(options[name] for name in RECIPIENTS))

@@ -19,11 +19,11 @@ from sqlmetrics.cli.common import (
 from sqlmetrics.cli.evaluation_options import (
     METRIC,
     check_option,
-    given_options,
     metrics_option,
     pairs,
     segment_option,
     table_options,
+    with_arguments,
 )
 from sqlmetrics.cli.location import Location, place_options
 from sqlmetrics.cli.options import (
@@ -46,8 +46,8 @@ from sqlmetrics.cli.systems import (
     FORMATS,
     answer,
     baseline_options,
-    found_by,
     question_options,
+    run_on_tables,
     sources,
     spec_of,
     system_options,
@@ -154,7 +154,7 @@ TESTS = ("t", "randomization", "bootstrap", "wilcoxon")
 @place_options
 @output_options(FORMATS)
 @error_options
-@given_options
+@with_arguments
 def compare_command(
     *,
     tables: tuple[str, ...],
@@ -189,7 +189,7 @@ def compare_command(
         raise click.UsageError("no metric to compare; name some, like -m ndcg@10,recall@100,mrr")
     failed = None
     try:
-        comparison = found_by(compare, rankings, labels, location, arguments)
+        comparison = run_on_tables(compare, rankings, labels, location, arguments)
     except CheckError as error:
         failed, comparison = error, error.result
     texts = {}
@@ -222,7 +222,7 @@ FIRST = ("system", "baseline")
 @place_options
 @output_options(("table", "json"))
 @error_options
-@given_options
+@with_arguments
 def diagnose_command(
     *,
     tables: tuple[str, ...],
@@ -246,7 +246,7 @@ def diagnose_command(
 
     form = format_of(output, out, ("table", "json"), FIRST)
     rankings, labels = sources(tables, labels)
-    diagnosis = found_by(diagnose, rankings, labels, location, arguments)
+    diagnosis = run_on_tables(diagnose, rankings, labels, location, arguments)
     is_json = form == "json"
     rows = json.dumps(diagnosis.to_dicts(), indent=2) if is_json else text_for(out, diagnosis.text)
     write(rows + "\n", out, has_columns(form, *FIRST) if form == "json" else None)
@@ -295,7 +295,7 @@ def diagnose_command(
 @place_options
 @output_options(FORMATS)
 @error_options
-@given_options
+@with_arguments
 def funnel_command(
     *,
     tables: tuple[str, ...],
@@ -321,7 +321,7 @@ def funnel_command(
 
     form = format_of(output, out, FORMATS, ("system", "segment_name"))
     rankings, labels = _sources(tables, labels, stages)
-    funnel_found = found_by(funnel, rankings, labels, location, arguments)
+    funnel_found = run_on_tables(funnel, rankings, labels, location, arguments)
     answer(funnel_found, form, out, sql=sql)
 
 
@@ -432,7 +432,7 @@ CORRECTIONS = ("holm", "bonferroni", "bh", "none")
 @place_options
 @output_options((*FORMATS, *PICTURES))
 @error_options
-@given_options
+@with_arguments
 def leaderboard_command(
     *,
     tables: tuple[str, ...],
@@ -474,7 +474,7 @@ def leaderboard_command(
     rankings, labels = sources(tables, labels)
     if spec_of(rankings) is None and "metrics" not in arguments:
         raise click.UsageError("no metric to order by; name some, like -m ndcg@10,recall@100,mrr")
-    board = found_by(leaderboard, rankings, labels, location, arguments)
+    board = run_on_tables(leaderboard, rankings, labels, location, arguments)
     if methods:
         paragraph = board.methods_text()
         is_shown = out is None and terminal_width()

@@ -12,11 +12,11 @@ from sqlmetrics.cli.evaluation_options import (
     CONVENTION,
     check_option,
     convention_option,
-    given_options,
     metrics_option,
     preset_option,
     segment_option,
     table_options,
+    with_arguments,
 )
 from sqlmetrics.cli.location import PLACES, Location, place_options
 from sqlmetrics.cli.options import (
@@ -119,7 +119,7 @@ def _no_level(_: click.Context, __: click.Parameter, level: str | None) -> None:
 )
 @output_options(FORMATS)
 @error_options
-@given_options
+@with_arguments
 def evaluate_command(
     *,
     tables: tuple[str, ...],

@@ -120,7 +120,7 @@ def ranking_options(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def segment_option(command: Callable[..., None]) -> Callable[..., None]:
-    """`--segment`, as texts for `given_options`."""
+    """`--segment`, as texts for `with_arguments`."""
     return option(
         "--segment",
         "segments",
@@ -175,7 +175,7 @@ CONVENTION = "Set one convention (see list options); overrides the preset."
 
 
 def convention_option(about: str = CONVENTION) -> Decorator:
-    """`-c`, as texts for `given_options`."""
+    """`-c`, as texts for `with_arguments`."""
     return option(
         "-c",
         "--convention",
@@ -227,7 +227,7 @@ def input_check(skipped: bool) -> bool | float:
     return not skipped if share is None else share
 
 
-def given_options(command: Callable[..., None]) -> Callable[..., None]:
+def with_arguments(command: Callable[..., None]) -> Callable[..., None]:
     """Hand over what a command does not take by name as `given`: arguments of `evaluate`'s like.
 
     Options that were not given are not in it.
@@ -260,7 +260,7 @@ def _arguments(
     """
     parsed_options = {
         "check": input_check(skip_input_checks),
-        "segments": segments_given(options.get("segments", ())),
+        "segments": segment_conditions(options.get("segments", ())),
         "label_columns": pairs(label_columns, "--label-column"),
         "grades": {text: grade_number(n) for text, n in pairs(grades, "--grades").items()},
         **{name: convention_value(text) for name, text in pairs(conventions, "-c").items()},
@@ -285,7 +285,7 @@ def pairs(texts: tuple[str, ...], option: str) -> dict[str, str]:
     return {name.strip(): value.strip() for name, _, value in split}
 
 
-def segments_given(texts: tuple[str, ...]) -> dict[str, str]:
+def segment_conditions(texts: tuple[str, ...]) -> dict[str, str]:
     """Segments by their names; one of a kind that needs no name is called by the kind.
 
     Raises:

@@ -11,11 +11,11 @@ from sqlmetrics.cli.common import error_options, several, several_names
 from sqlmetrics.cli.evaluation_options import (
     METRIC,
     check_option,
-    given_options,
     metrics_option,
     pairs,
     segment_option,
     table_options,
+    with_arguments,
 )
 from sqlmetrics.cli.location import Location, place_options
 from sqlmetrics.cli.options import (
@@ -34,10 +34,10 @@ from sqlmetrics.cli.output import format_of, output_options
 from sqlmetrics.cli.systems import (
     FORMATS,
     answer,
-    found_by,
     into_options,
     is_written,
     question_options,
+    run_on_tables,
     sources,
     write_into,
 )
@@ -132,7 +132,7 @@ def run_sweep(
         if name in arguments:
             raise SpecError(f"--sweep tries all weights and cuts no list; leave {word} out")
     rankings, labels = sources(tables, arguments.pop("labels", None))
-    answer(found_by(fuse_sweep, rankings, labels, location, arguments), form, out, sql=sql)
+    answer(run_on_tables(fuse_sweep, rankings, labels, location, arguments), form, out, sql=sql)
 
 
 # `sqlmetrics fuse`: one ranking of several.
@@ -217,7 +217,7 @@ FORMULA = "Formula"
 @place_options
 @output_options(FORMATS)
 @error_options
-@given_options
+@with_arguments
 def fuse_command(
     *,
     tables: tuple[str, ...],
@@ -258,7 +258,7 @@ def fuse_command(
     if sweep:
         run_sweep(tables, location, arguments, form=form, out=out, sql=sql)
         return
-    fusion = found_by(fuse, _runs(tables), None, location, single_arguments(arguments))
+    fusion = run_on_tables(fuse, _runs(tables), None, location, single_arguments(arguments))
     answer(fusion, form, out, sql=sql)
 
 

@@ -27,11 +27,11 @@ from sqlmetrics.cli.compare import FAIL_ON
 from sqlmetrics.cli.evaluation_options import (
     check_option,
     convention_option,
-    given_options,
     metrics_option,
     preset_option,
     segment_option,
     table_options,
+    with_arguments,
 )
 from sqlmetrics.cli.options import (
     INPUT,
@@ -617,7 +617,7 @@ SUMMARY = "GITHUB_STEP_SUMMARY"
 @table_options
 @out_option
 @error_options
-@given_options
+@with_arguments
 def gate_command(
     *,
     tables: tuple[str, ...],

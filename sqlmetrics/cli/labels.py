@@ -12,9 +12,9 @@ from sqlmetrics.cli.common import error_options, overwrites, progress_bar, say, 
 from sqlmetrics.cli.evaluation_options import (
     check_option,
     column_option,
-    given_options,
     metrics_option,
     table_options,
+    with_arguments,
 )
 from sqlmetrics.cli.location import Location, place_options
 from sqlmetrics.cli.options import (
@@ -132,7 +132,7 @@ ORDERS = ("value", "depth", "move-to-front")
 @check_option
 @table_options
 @error_options
-@given_options
+@with_arguments
 def sheet_command(
     *,
     tables: tuple[str, ...],
@@ -396,7 +396,7 @@ FORMATS = ("table", "json", "csv")
 @sql_option
 @table_options
 @error_options
-@given_options
+@with_arguments
 def sample_command(
     *,
     tables: tuple[str, ...],

@@ -269,14 +269,14 @@ def _reads_tables(spec: Spec | None) -> bool:
 
 def _check_tables(url: ConnectionURL, spec: Spec | None) -> None:
     """Refuse a file that is not there, with the sources of a spec that are tables of it."""
-    from sqlmetrics.engines.url import check_there
+    from sqlmetrics.engines.url import check_file_exists
     from sqlmetrics.evaluation.inputs.sources import tables_read
 
     names = list(tables_read(spec)) if spec is not None and url.is_missing else []
     if not names:
         return
     try:
-        check_there(url.path)
+        check_file_exists(url.path)
     except SpecError as error:
         raise SpecError(
             f"{error}; of it the spec reads {', '.join(names)} (a file is read by file: NAME)"

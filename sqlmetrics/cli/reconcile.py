@@ -12,8 +12,8 @@ from sqlmetrics.cli.common import error_options, progress_bar
 from sqlmetrics.cli.evaluation_options import (
     check_option,
     convention_option,
-    given_options,
     table_options,
+    with_arguments,
 )
 from sqlmetrics.cli.location import Location, place_options
 from sqlmetrics.cli.options import (
@@ -71,7 +71,7 @@ NOTHING_FITS = 1
 @sql_option
 @format_option(("table", "json"))
 @error_options
-@given_options
+@with_arguments
 def reconcile_command(
     *,
     tables: tuple[str, ...],

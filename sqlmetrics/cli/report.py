@@ -17,10 +17,10 @@ from sqlmetrics.cli.common import (
     several_names,
 )
 from sqlmetrics.cli.evaluation_options import (
-    given_options,
     metrics_option,
     segment_option,
     table_options,
+    with_arguments,
 )
 from sqlmetrics.cli.location import Location, place_options
 from sqlmetrics.cli.options import (
@@ -90,7 +90,7 @@ _OPTIONS = (
     table_options,
     place_options,
     error_options,
-    given_options,
+    with_arguments,
 )
 
 

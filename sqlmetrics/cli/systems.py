@@ -69,7 +69,7 @@ def baseline_options(default: str) -> Callable[[Callable[..., None]], Callable[.
     return lambda command: decorate(command, *_TABLES, baseline, *_LEVEL)
 
 
-def found_by(
+def run_on_tables(
     ask: Callable[..., Any],
     rankings: Any,
     labels: str | None,

@@ -403,4 +403,4 @@ class RowsRead:
         translation = self.names.at
         times = translation.dialect.times
         moved = times.later.format(day=times.day.format(column=day), days=number)
-        return translation.own_text(moved)
+        return translation.user_text(moved)

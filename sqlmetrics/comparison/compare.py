@@ -14,7 +14,7 @@ from sqlmetrics.clicks.evaluate import ready
 from sqlmetrics.comparison import findings
 from sqlmetrics.comparison.all_pairs import check_all_pairs, pair_rows
 from sqlmetrics.comparison.breakdown import check_slices, contributions_of, lost_queries, movers_of
-from sqlmetrics.comparison.counterfactual import check_fits, compare_estimates, estimates_asked
+from sqlmetrics.comparison.counterfactual import check_fits, compare_estimates, compared_estimates
 from sqlmetrics.comparison.design import design, one_system
 from sqlmetrics.comparison.online.ratios import (
     NO_AMOUNT,
@@ -24,7 +24,7 @@ from sqlmetrics.comparison.online.ratios import (
     winsorised,
 )
 from sqlmetrics.comparison.options import FailOn, Movers, Options, check_fail_on
-from sqlmetrics.comparison.periods import opened_values, period, periods_asked
+from sqlmetrics.comparison.periods import compared_periods, opened_values, period
 from sqlmetrics.comparison.report import Comparison, check_interval, fails, worst_slices
 from sqlmetrics.comparison.statements import Statements
 from sqlmetrics.comparison.sums import ranks, resampling
@@ -193,7 +193,7 @@ def compare(
         metrics=metric_texts(metrics),
         days=days_between(start, end, zone),
         paired=_is_paired(paired, unpaired),
-        **_days_asked(dates, covariate, start or end, zone),
+        **_day_options(dates, covariate, start or end, zone),
     )
     options.check_design(stored=baseline_values is not None)
     if all_pairs:
@@ -227,7 +227,7 @@ def _compared(
     check: bool | float,
 ) -> Comparison:
     """The comparison, of lists or of what was not shown."""
-    if estimated := estimates_asked(inputs.rankings, options):
+    if estimated := compared_estimates(inputs.rankings, options):
         inputs.check_spec_alone()
         check_fits(options, stored=baseline_values is not None)
         with connect(connection) as engine:
@@ -242,7 +242,7 @@ def _compared(
         check_slices(options.by if options.lists_slices else ())
     with (
         inputs.opened(connection) as engine,
-        asked_plan(inputs, options, engine) as (plan, of_runs),
+        compared_plan(inputs, options, engine) as (plan, of_runs),
     ):
         if baseline_values is not None:
             stored = opened_values(baseline_values, options.baseline, engine)
@@ -302,7 +302,7 @@ def _compared_log(
 
 
 @contextmanager
-def asked_plan(
+def compared_plan(
     inputs: Inputs, options: Options, engine: Database
 ) -> Iterator[tuple[Plan, Options]]:
     """The plan of the evaluation behind a comparison, and what is asked with its baseline.
@@ -359,11 +359,11 @@ def _with_systems(spec: Spec, tables: Tables, engine: Database) -> Spec:
     return spec.having(rankings=source.model_copy(update={"columns": columns}))
 
 
-def _days_asked(
+def _day_options(
     dates: str | Sequence[str | date], covariate: str | None, days: object, zone: str | None
 ) -> dict[str, Any]:
     """What is asked of days beside those that are looked at."""
-    compared = periods_asked(dates, zone, days=days)
+    compared = compared_periods(dates, zone, days=days)
     if not (covariate and names_day(covariate.partition("..")[0])):
         return {"dates": compared, "covariate": covariate}
     return {"dates": compared, "before": period(covariate, zone)}

@@ -12,7 +12,7 @@ from sqlmetrics.catalog.counterfactual import EstimatedMetric, estimated_metric,
 from sqlmetrics.catalog.dimension import SIGNS
 from sqlmetrics.clicks.clean_log import cleaned_log
 from sqlmetrics.clicks.cleaning import ClickTables
-from sqlmetrics.clicks.counterfactual.evaluate import asked_of
+from sqlmetrics.clicks.counterfactual.evaluate import estimate_question
 from sqlmetrics.clicks.counterfactual.terms import (
     SHOWN,
     CounterfactualResult,
@@ -44,7 +44,7 @@ from sqlmetrics.tables.table import many
 # What a comparison asks of what was not shown.
 
 
-def estimates_asked(rankings: Any, options: Options) -> tuple[EstimatedMetric, ...]:
+def compared_estimates(rankings: Any, options: Options) -> tuple[EstimatedMetric, ...]:
     """The estimates that a comparison is of; none if it is of metrics of lists.
 
     Of a spec with `clicks.counterfactual` they are all of its own, unless metrics are named.
@@ -102,7 +102,7 @@ def check_fits(options: Options, *, stored: bool) -> None:
         raise SpecError("a request belongs to one day; leave out paired, or dates")
 
 
-def segments_asked(tables: ClickTables, options: Options) -> list[str]:
+def compared_segments(tables: ClickTables, options: Options) -> list[str]:
     """The segments that are compared too.
 
     Raises:
@@ -146,7 +146,7 @@ def question_of(clicks: Clicks, metrics: Sequence[EstimatedMetric]) -> Counterfa
     return question
 
 
-def reads_shown(options: Options) -> bool:
+def compares_with_shown(options: Options) -> bool:
     """Whether what was shown may be a side."""
     baseline = options.baseline or next(iter(options.systems), None)
     return not (options.dates or baseline) or SHOWN in (*options.systems, options.baseline)
@@ -187,16 +187,16 @@ def compare_estimates(
         raise SpecError("the spec has no clicks")
     counterfactual = question_of(clicks, metrics)
     with cleaned_log(clicks.model_copy(update={"counterfactual": counterfactual}), engine) as log:
-        by = segments_asked(log.tables, options)
+        by = compared_segments(log.tables, options)
         day = day_of(log.tables) if options.dates else None
-        question, about = asked_of(
+        question, about = estimate_question(
             log,
             counterfactual,
             options.level,
             day=day,
             required=bool(check),
             by=by,
-            has_shown=reads_shown(options),
+            has_shown=compares_with_shown(options),
         )
         estimation = _Made(engine, question, about, tuple(map(str, metrics)))
         with keeping(engine, [estimation.units]):

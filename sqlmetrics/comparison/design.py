@@ -53,7 +53,7 @@ def design(
     is_once = (options.dates or (stored and not stored.by_day)) and options.is_paired
     if cluster is None and is_dated and not is_once:
         cluster = "query_id"
-        notes += _said_of_days(plan, options)
+        notes += _note_of_days(plan, options)
     compared = (plan, tuple(measures), tuple(systems), baseline)
     arguments = (*compared, options.by, cluster, options.dates, of_system, stored)
     if options.is_paired:
@@ -62,11 +62,11 @@ def design(
     if not (options.dates or stored):
         notes.append("unpaired: each system is compared on the queries that it has a list for")
     if cluster in (None, "query_id"):
-        notes += _said_of_users(plan)
+        notes += _note_of_users(plan)
     return Samples(*arguments, covariate=_covariate(options)), notes
 
 
-def _said_of_days(plan: Plan, options: Options) -> Iterator[str]:
+def _note_of_days(plan: Plan, options: Options) -> Iterator[str]:
     """That a query's days are no new evidence; a request of a click log is of one day."""
     if options.dates:
         yield "a query that appears again is one cluster, within a side and across both"
@@ -74,7 +74,7 @@ def _said_of_days(plan: Plan, options: Options) -> Iterator[str]:
         yield "a query that appears on several days is one cluster"
 
 
-def _said_of_users(plan: Plan) -> Iterator[str]:
+def _note_of_users(plan: Plan) -> Iterator[str]:
     """That the requests of a user are no independent ones, where a click log names users."""
     columns = plan.spec.clicks.columns if plan.spec.clicks else None
     if columns and columns.user:

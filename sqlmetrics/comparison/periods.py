@@ -12,7 +12,7 @@ from sqlmetrics.comparison.statements import columns_stage
 from sqlmetrics.engines.database import Database
 from sqlmetrics.errors import InputError, SpecError, unknown
 from sqlmetrics.evaluation.inputs.open import opened_table
-from sqlmetrics.spec.days import Days, Ends, is_day, said_day, today_in
+from sqlmetrics.spec.days import Days, Ends, day_of_text, is_day, today_in
 from sqlmetrics.sql.stage import Column, Stage
 from sqlmetrics.sql.template import identifier, literal
 
@@ -77,7 +77,7 @@ def period(dates: str | date, zone: str | None = None) -> Period:
     text = str(dates).strip()
     first, _, last = text.partition("..")
     try:
-        start, end = (said_day(day, lambda: today_in(zone)) for day in (first, last or first))
+        start, end = (day_of_text(day, lambda: today_in(zone)) for day in (first, last or first))
         if end < start:
             raise ValueError
         days = Days(start=start, end=end + timedelta(1))
@@ -110,7 +110,7 @@ def periods(dates: Sequence[str | date], zone: str | None = None) -> tuple[Perio
     return parsed
 
 
-def periods_asked(
+def compared_periods(
     dates: str | Sequence[str | date], zone: str | None, *, days: object
 ) -> tuple[Period, ...]:
     """The periods that an argument names; none if it is empty.

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 from sqlmetrics.catalog.measure import metric_texts
 from sqlmetrics.comparison.breakdown import items_query, of_queries
-from sqlmetrics.comparison.compare import asked_plan
+from sqlmetrics.comparison.compare import compared_plan
 from sqlmetrics.comparison.options import Options
 from sqlmetrics.engines.database import connect
 from sqlmetrics.errors import NoDataError, SpecError, unknown
@@ -154,7 +154,7 @@ def explain_query(
     inputs = Inputs(spec, None, {})
     with (
         inputs.opened(connect(connection)) as engine,
-        asked_plan(inputs, options, engine) as (
+        compared_plan(inputs, options, engine) as (
             plan,
             _,
         ),

@@ -19,7 +19,7 @@ from sqlmetrics.comparison.page.fact_table import (
     paired_numbers,
     unpaired_numbers,
 )
-from sqlmetrics.comparison.periods import Period, periods_asked
+from sqlmetrics.comparison.periods import Period, compared_periods
 from sqlmetrics.comparison.report import Comparison, check_interval, worst_slices
 from sqlmetrics.engines.database import connect
 from sqlmetrics.errors import SpecError
@@ -106,7 +106,7 @@ def compare_stored(
     spec = spec_of(spec)
     check_interval(level, margin)
     zone = zone_of_days(spec)
-    periods = periods_asked(dates, zone, days=start or end)
+    periods = compared_periods(dates, zone, days=start or end)
     options = Options(
         metrics=metric_texts(metrics),
         days=days_between(start, end, zone),

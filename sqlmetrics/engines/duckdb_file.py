@@ -35,7 +35,7 @@ def tables(file: Path) -> list[str]:
     return [str(name) for (name,) in rows]
 
 
-def own_file(file: Path) -> duckdb.DuckDBPyConnection:
+def unshared_file(file: Path) -> duckdb.DuckDBPyConnection:
     """A new file for rows that do not fit into memory, which nobody else opens."""
     return open_database(str(file), writing=True)
 

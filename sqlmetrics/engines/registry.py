@@ -18,7 +18,7 @@ from sqlmetrics.engines.url import (
     NEW_SCHEMA,
     WEBHOOK,
     ConnectionURL,
-    check_there,
+    check_file_exists,
     parse_url,
     secrets_of,
 )
@@ -295,7 +295,7 @@ def place_of(
 def _opened(where: ConnectionURL) -> Driver:
     engine_info = _engine_info(where.scheme)
     if where.scheme in FILES and NEW_FILE not in where.makes:
-        check_there(where.path)
+        check_file_exists(where.path)
     check_database(where.path, where.scheme, writing=NEW_FILE in where.makes)
     options = {name: value for name, value in where.options.items() if name != WEBHOOK}
     lock_timeout = _seconds(LOCK, options.pop(LOCK, LOCK_TIMEOUT))

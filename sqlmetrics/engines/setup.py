@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import duckdb
 
 from sqlmetrics.engines.database_file import check_database
-from sqlmetrics.engines.url import DEFAULT, NEW_SCHEMA, SCHEMA, ConnectionURL, check_there
+from sqlmetrics.engines.url import DEFAULT, NEW_SCHEMA, SCHEMA, ConnectionURL, check_file_exists
 from sqlmetrics.errors import EngineError, InputError, SpecError
 from sqlmetrics.sql.template import literal
 
@@ -81,7 +81,7 @@ class Setup:
         path, alias = str(settings.pop("path", "")), settings.pop("alias", None)
         if not path:
             raise SpecError("attach: each database has a path")
-        check_there(path)
+        check_file_exists(path)
         check_database(path, str(settings.get("type") or DEFAULT).casefold(), writing=False)
         read_only = settings.pop("read_only", False) or self.read_only
         options = [f"type {_word(settings.pop('type'))}"] if settings.get("type") else []

@@ -211,7 +211,7 @@ def is_file(path: str) -> bool:
     return bool(path) and path != ":memory:" and not re.match(r"[a-z]\w+:", path)
 
 
-def check_there(path: str) -> None:
+def check_file_exists(path: str) -> None:
     """Refuse a file that is not there: to open it would make a new database, without a row.
 
     Raises:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import date
 from typing import TYPE_CHECKING, Any, Unpack
 
-from sqlmetrics.comparison.compare import asked_plan
+from sqlmetrics.comparison.compare import compared_plan
 from sqlmetrics.comparison.options import Options
 from sqlmetrics.comparison.written_table import WrittenTable
 from sqlmetrics.engines.database import Database
@@ -242,7 +242,7 @@ class Question:
         with ExitStack() as stack:
             engine = stack.enter_context(inputs.opened(connection))
             inputs = inputs.resolved(engine)
-            plan, _ = stack.enter_context(asked_plan(inputs, options, engine))
+            plan, _ = stack.enter_context(compared_plan(inputs, options, engine))
             if check:
                 ignored = () if has_labels else ("labels", "both tables")
                 checks.check_inputs(plan, engine, ignored_tables=ignored)

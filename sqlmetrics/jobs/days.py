@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from sqlmetrics.errors import SpecError
 from sqlmetrics.plan.summary import NO_DATE
-from sqlmetrics.spec.days import A_DAY, Days, Ends, Later, day_of, said_day, today_in
+from sqlmetrics.spec.days import A_DAY, Days, Ends, Later, day_of, day_of_text, today_in
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.spec.zones import checked_zone
 from sqlmetrics.sql.translation import Translation
@@ -95,8 +95,8 @@ def client_days(translation: Translation, parameter: str) -> ClientDays:
     moments = (translation.dialect.times.micros.format(column=time) for time in times)
     return ClientDays(
         texts=parameters,
-        dates=[f"cast({translation.own_text(name)} as date)" for name in parameters],
-        moments=[translation.own_text(moment) for moment in moments],
+        dates=[f"cast({translation.user_text(name)} as date)" for name in parameters],
+        moments=[translation.user_text(moment) for moment in moments],
     )
 
 
@@ -197,7 +197,7 @@ def day_named(text: str | date, zone: str | None = None, *, option: str = "day")
     if isinstance(text, date):
         return day_of(text)
     try:
-        return said_day(text, lambda: today_in(zone))
+        return day_of_text(text, lambda: today_in(zone))
     except (AttributeError, ValueError, OverflowError):  # which no text has
         raise SpecError(f"{option} is {A_DAY}, given {text!r}") from None
 

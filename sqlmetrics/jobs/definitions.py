@@ -226,13 +226,13 @@ def _defined_days(spec: Spec, engine: Database) -> Iterator[DefinedDays]:
         f"where spec = {literal(spec.title)} and segment_name in ({segments})\n"
         "group by metric, k, segment_name, definition_hash"
     )
-    definition_by_hash = _known_definitions(spec, engine, {text for *_, text, _, _ in rows})
+    definition_by_hash = _stored_definitions(spec, engine, {text for *_, text, _, _ in rows})
     for metric, k, segment, text, first, last in sorted(rows, key=lambda row: str(row[4])):
         name, definition = at_cutoff(metric, int(k)), definition_by_hash.get(text, {})
         yield DefinedDays(name, segment, text, day_of(first), day_of(last), definition)
 
 
-def _known_definitions(
+def _stored_definitions(
     spec: Spec, engine: Database, hashes: Collection[str]
 ) -> dict[str, Mapping[str, Any]]:
     """What the table of definitions says of some hashes."""
@@ -395,7 +395,7 @@ def note_of_files(spec: Spec, engine: Database) -> str:
         f"where spec <> {literal(spec.title)} and segment_name = '{ALL}'\n"
         f"    and ({these(measures)})"
     )
-    definition_by_hash = _known_definitions(spec, engine, {text for *_, text in rows})
+    definition_by_hash = _stored_definitions(spec, engine, {text for *_, text in rows})
     metrics = {}
     for other_spec, metric, k, text in sorted(rows):
         definition = _as_stored(spec.definition(measures[metric, int(k)]))
@@ -444,7 +444,7 @@ def summary_of(definitions: Sequence[OtherDefinition]) -> str:
 def _with_changes(
     spec: Spec, engine: Database, definitions: Sequence[OtherDefinition]
 ) -> Iterator[OtherDefinition]:
-    before = _known_definitions(spec, engine, {outdated.hash for outdated in definitions})
+    before = _stored_definitions(spec, engine, {outdated.hash for outdated in definitions})
     now = {(metric.name, metric.k or 0): metric for metric in list_metrics(spec)}
     for outdated in definitions:
         definition = _as_stored(spec.definition(now[outdated.metric, outdated.k], outdated.segment))

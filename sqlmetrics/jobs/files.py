@@ -153,7 +153,7 @@ def _moment(spec: Spec, translation: Translation) -> tuple[str, str]:
         CLIENTS[translation.dialect.name].parameter.format(name=name) for name in ("start", "end")
     )
     days = f"concat({literal(f'{spec.title} ')}, {start}, ' ', {end})"
-    return translation.own_text(days), translation.own_text("current_timestamp")
+    return translation.user_text(days), translation.user_text("current_timestamp")
 
 
 def _this_run(translation: Translation) -> str:

@@ -84,11 +84,11 @@ class SpecView:
         >>> SpecView("search", "all", []).suffix, SpecView("search", "country", []).suffix
         ('search_all', 'search_by_country')
         """
-        spec_name = own_name(self.title)
+        spec_name = name_in_views(self.title)
         return (
             f"{spec_name}_all"
             if self.segment == ALL
-            else f"{spec_name}_by_{own_name(self.segment)}"
+            else f"{spec_name}_by_{name_in_views(self.segment)}"
         )
 
     @property
@@ -156,7 +156,7 @@ def _kind(column: str) -> str:
     return "bigint" if column.endswith("_n_queries") else "double"
 
 
-def own_name(title: str) -> str:
+def name_in_views(title: str) -> str:
     """A spec's name as part of a view's: one word, and no other spec has the same.
 
     >>> own_name("shop"), own_name("Shop (DE)")

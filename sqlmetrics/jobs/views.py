@@ -11,7 +11,7 @@ from sqlmetrics.jobs.changes import quote_text
 from sqlmetrics.jobs.definitions import hashes
 from sqlmetrics.jobs.pooled_days import ROLLUP, comparison, rollup, running
 from sqlmetrics.jobs.schema import BASELINE, VIEWS, columns_of, has_baseline, targets
-from sqlmetrics.jobs.spec_views import OWN_PARTS, PARTS, Metric, SpecView, bounded, own_name
+from sqlmetrics.jobs.spec_views import OWN_PARTS, PARTS, Metric, SpecView, bounded, name_in_views
 from sqlmetrics.plan.summary import ALL
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.sql.stage import Column, Stage, print_template, with_columns, with_stages
@@ -38,7 +38,7 @@ def days(translation: Translation, name_by_table: Mapping[str, str]) -> str:
         _spans(facts),
         Stage("digits", "jobs/digits", {}),
         Stage("numbers", "jobs/numbers", {}),
-        Stage("calendar", "jobs/calendar", {"later": translation.own_text(later)}),
+        Stage("calendar", "jobs/calendar", {"later": translation.user_text(later)}),
     ]
     return with_stages(stages, print_template("jobs/days", {}))
 
@@ -103,7 +103,7 @@ def _metric_spans(translation: Translation, name_by_table: Mapping[str, str]) ->
         Stage(
             "metric_spans",
             "jobs/metric_spans",
-            {**name_by_table, "is_listed": translation.own_text(is_listed)},
+            {**name_by_table, "is_listed": translation.user_text(is_listed)},
         ),
     ]
 
@@ -275,7 +275,7 @@ def compiled_views(spec: Spec, translation: Translation) -> list[str]:
         return []
     columns = [column for metric in metrics_of(spec) for column in metric.columns]
     selects = _selects(spec, translation, columns, spec.title, is_paired=has_baseline(spec))
-    wide_name, facts = f"wide_{own_name(spec.title)}", targets(spec)["facts"]
+    wide_name, facts = f"wide_{name_in_views(spec.title)}", targets(spec)["facts"]
     cuts = list(Wide().cuts(spec, [spec.title]))
     functions = list(_functions(spec, translation))
     if translation.dialect.writing.grows_views:
@@ -386,7 +386,7 @@ def _functions(spec: Spec, translation: Translation) -> Iterator[str]:
     if spec.output is None or not translation.dialect.function:
         return
     first, end = (
-        translation.own_text(translation.dialect.argument.format(name=name))
+        translation.user_text(translation.dialect.argument.format(name=name))
         for name in ("start_date", "end_date")
     )
     where = f"metric_date >= cast({first} as date)\n    and metric_date < cast({end} as date)"

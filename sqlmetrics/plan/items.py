@@ -48,7 +48,7 @@ class QueryColumnsRead:
         if not names or not any(re.search(rf"(?<!\w)(?:{names})(?!\w)", text) for text in texts):
             return {}
         queries = self.shape.names["queries"]
-        return {queries: equal(queries, table, self.shape.known_keys)}
+        return {queries: equal(queries, table, self.shape.keys_of_queries)}
 
     def with_day(self, text: str, table: str) -> str:
         """The text, with the day of a row of the table where a metric reads it."""
@@ -66,7 +66,7 @@ class QueryColumnsRead:
         """Metrics that read what differs by day beside labels that hold for every day."""
         if "metric_date" in self.shape.label_keys:
             return
-        has_days = "metric_date" in self.shape.known_keys
+        has_days = "metric_date" in self.shape.keys_of_queries
         for measure in self.shape.spec.components:
             for metric in (measure.metric, *measure.metric.part_metrics.values()):
                 column = _column_of_a_day(metric, has_days=has_days)

@@ -402,9 +402,9 @@ class PerQuery:
         if self.shape.listed_facts:
             joins["query_facts"] = equal("query_facts", evaluated, self.shape.query_keys)
         joins |= self._of_query.joins(evaluated, (column.sql for column in columns))
-        if self.shape.known_facts:
+        if self.shape.facts_of_queries:
             queries = self.shape.names["queries"]
-            joins[queries] = equal(queries, evaluated, self.shape.known_keys)
+            joins[queries] = equal(queries, evaluated, self.shape.keys_of_queries)
         if self.shape.made_of.having(TRAFFIC):
             joins[BY_TRAFFIC] = equal(BY_TRAFFIC, evaluated, self._traffic_keys)
         view = {
@@ -424,13 +424,13 @@ class PerQuery:
     def _traffic_keys(self) -> tuple[str, ...]:
         """What identifies a row of it."""
         of_queries = self.shape.weighted == "queries"
-        return self.shape.known_keys if of_queries else self.shape.query_keys
+        return self.shape.keys_of_queries if of_queries else self.shape.query_keys
 
     def _fact(self, name: str) -> str:
         if name in self.shape.derived_facts:
             segment_name = self.shape.derived_facts[name]
             return self.shape.made_of.fact(segment_name, self.needs.relevant_labels)
-        is_known_fact = name in self.shape.known_facts
+        is_known_fact = name in self.shape.facts_of_queries
         fact = f"{self.shape.names['queries'] if is_known_fact else 'query_facts'}.{name}"
         if name == "weight":
             return fact

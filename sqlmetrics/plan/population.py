@@ -92,7 +92,7 @@ class Population:
     @property
     def _is_searched_alone(self) -> bool:
         """Whether a query may be searched on a day that the rankings have not."""
-        return self._is_dated and "metric_date" in self.shape.known_keys
+        return self._is_dated and "metric_date" in self.shape.keys_of_queries
 
     @property
     def _has_systems(self) -> bool:

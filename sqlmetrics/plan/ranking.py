@@ -309,10 +309,10 @@ class SortedLists(WindowRanking):
         yield Column("unnest(coalesce(grades, [null]))", "label")
 
     def _list_ranks(self) -> Iterator[Column]:
-        yield from self._known_places()
+        yield from self._place_columns()
         yield Column(self._is_open(), OPEN)
 
-    def _known_places(self) -> Iterator[Column]:
+    def _place_columns(self) -> Iterator[Column]:
         yield from _same(*self.shape.keys, *self.shape.listed_facts)
         yield Column("coalesce(label, 0e0)", "grade")
         if self.needs.reads_judged:
@@ -374,7 +374,7 @@ class GivenRanks(CountedScores):
     def stages(self) -> Iterator[Stage]:
         """From the two tables to one row per labelled item, and one a list without any."""
         yield from self._list_stages()
-        yield _chosen("ranked", _GIVEN, self._known_places(), "list_labels")
+        yield _chosen("ranked", _GIVEN, self._place_columns(), "list_labels")
 
     def _rank(self) -> str:
         return self._by

@@ -283,7 +283,7 @@ class Shape:
         return tuple(map(segment, self.segments["rankings"])) + weight
 
     @cached_property
-    def known_facts(self) -> tuple[str, ...]:
+    def facts_of_queries(self) -> tuple[str, ...]:
         """The facts that stand in the queries table."""
         weight = ("weight",) if self.weighted == "queries" else ()
         return tuple(map(segment, self.segments["queries"])) + weight
@@ -295,7 +295,7 @@ class Shape:
         return {segment(n): n for n in self.spec.query_columns if n not in table_facts}
 
     @cached_property
-    def known_keys(self) -> tuple[str, ...]:
+    def keys_of_queries(self) -> tuple[str, ...]:
         """What a row of the queries table is identified by."""
         return (("metric_date",) if "date" in self.columns.get("queries", {}) else ()) + (
             "query_id",

@@ -197,7 +197,7 @@ def today_in(zone: str | None = None) -> date:
     return clock().astimezone(UTC if zone in (None, "UTC") else ZoneInfo(zone)).date()
 
 
-def said_day(text: str, now: Callable[[], date] = today_in) -> date:
+def day_of_text(text: str, now: Callable[[], date] = today_in) -> date:
     """The day that a text says: a date, `today`, `yesterday`, or an offset like `-3 days`.
 
     Args:
@@ -208,7 +208,7 @@ def said_day(text: str, now: Callable[[], date] = today_in) -> date:
         ValueError: If it says none.
 
     >>> now = lambda: date(2026, 3, 1)
-    >>> [str(said_day(one, now)) for one in ("2026-01-31", "yesterday", "-3 days")]
+    >>> [str(day_of_text(text, now)) for text in ("2026-01-31", "yesterday", "-3 days")]
     ['2026-01-31', '2026-02-28', '2026-02-26']
     """
     word = text.strip().casefold()
@@ -231,7 +231,7 @@ def names_day(text: str) -> bool:
 
 _WORDS = {"today": 0, "yesterday": 1}
 A_DAY = "a date like 2026-01-31, today, yesterday or an offset like '-3 days'"
-"""What `said_day` takes."""
+"""What `day_of_text` takes."""
 
 
 def ranges(days: Iterable[date]) -> Iterator[Days]:

@@ -117,13 +117,13 @@ class Translation:
             raise SpecError(f"{self.dialect.title} cannot read this as one query: {text}")
         return f"select * from {self._hide(text)}"
 
-    def own_text(self, text: str) -> str:
+    def user_text(self, text: str) -> str:
         """What stands for a text of the dialect, until all around it is translated."""
         return self._hide(text) if self.changes else text
 
     def expression(self, template: str, column: str) -> str:
         """What stands for an expression over a column that is of the dialect already."""
-        return self.own_text(self.over_column(template, column))
+        return self.user_text(self.over_column(template, column))
 
     def over_column(self, template: str, column: str) -> str:
         """An expression of the dialect over a column, which is told in DuckDB's words."""

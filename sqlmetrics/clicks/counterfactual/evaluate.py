@@ -70,13 +70,13 @@ def counterfactual_metrics(
     """
     check_confidence(confidence)
     checked = _settings(log, counterfactual)
-    question, about = asked_of(log, checked, confidence, curve=curve, by=by)
+    question, about = estimate_question(log, checked, confidence, curve=curve, by=by)
     rows = log.engine.records(question.select)
     estimated = estimates(rows, question.terms, checked.clip, confidence)
     return replace(about, estimates=tuple(estimated))
 
 
-def asked_of(
+def estimate_question(
     log: CleanLog,
     counterfactual: Counterfactual,
     confidence: float,
@@ -294,7 +294,7 @@ def kept_estimates(
     check(log.tables.clicks)
     of_nothing = _without_lists(log, counterfactual, spec.by)
     level, day = confidence or spec.confidence, day_of(log.tables)
-    question, about = of_nothing or asked_of(
+    question, about = of_nothing or estimate_question(
         log, counterfactual, level, day=day, required=required, by=spec.by
     )
     with keeping(engine, [Step(NEW_ESTIMATES, question.select)]):

@@ -9,12 +9,12 @@ from typing import Any, ClassVar, Unpack
 
 from sqlmetrics.catalog.conventions import OPTIONS
 from sqlmetrics.catalog.metric import at_cutoff
-from sqlmetrics.comparison.compare import asked_plan, comparison_of
+from sqlmetrics.comparison.compare import compared_plan, comparison_of
 from sqlmetrics.comparison.diagnosis.log_numbers import log_numbers
 from sqlmetrics.comparison.diagnosis.rules import IN_A_SLICE, METRICS, RULES, TIED, Rule, fired
 from sqlmetrics.comparison.findings import decide
 from sqlmetrics.comparison.options import Options
-from sqlmetrics.comparison.periods import name_of, periods_asked
+from sqlmetrics.comparison.periods import compared_periods, name_of
 from sqlmetrics.comparison.report import Comparison, check_interval, describe_slice, worst_slices
 from sqlmetrics.engines.database import Database
 from sqlmetrics.errors import InputError, SpecError
@@ -169,7 +169,7 @@ def diagnose(
         baseline=baseline,
         level=level,
         margin=margin,
-        dates=periods_asked(dates, zone, days=start or end),
+        dates=compared_periods(dates, zone, days=start or end),
     )
     with inputs.opened(connection) as engine:
         if isinstance(rankings, Spec) and rankings.clicks is not None:
@@ -272,7 +272,7 @@ class _Look:
 def _at_tables(inputs: Inputs, options: Options, engine: Database, *, check: bool | float) -> _Look:
     comparison, notes = None, []
     with (
-        asked_plan(inputs, options, engine) as (plan, asks_of_runs),
+        compared_plan(inputs, options, engine) as (plan, asks_of_runs),
         executing(plan, engine, check=check, per_query=False, execution=USUALLY) as script,
     ):
         result = result_of(plan, script, engine, check=check)

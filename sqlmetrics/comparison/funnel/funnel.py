@@ -10,7 +10,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any, ClassVar, Unpack
 
 from sqlmetrics.catalog.measure import Measure, metric_texts
-from sqlmetrics.comparison.compare import asked_plan
+from sqlmetrics.comparison.compare import compared_plan
 from sqlmetrics.comparison.findings import comparable
 from sqlmetrics.comparison.funnel.losses import (
     Losses,
@@ -364,7 +364,7 @@ def funnel(
             message = "sources belong to the items of one table; leave the stages out"
             raise SpecError(message)
         inputs = replace(inputs, rankings=StageRuns(runs)) if runs else inputs
-        plan, _ = stack.enter_context(asked_plan(inputs, options, engine))
+        plan, _ = stack.enter_context(compared_plan(inputs, options, engine))
         if "baseline" in plan.spec.needed:
             raise SpecError(f"{plan.spec.needed['baseline']} compares systems, not stages")
         notes: list[str] = []

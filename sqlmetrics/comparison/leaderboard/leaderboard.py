@@ -13,7 +13,7 @@ from typing import Any, Unpack
 from sqlmetrics.catalog.arithmetic import NAMED
 from sqlmetrics.catalog.measure import Measure, metric_texts
 from sqlmetrics.comparison.all_pairs import group_letters
-from sqlmetrics.comparison.compare import asked_plan
+from sqlmetrics.comparison.compare import compared_plan
 from sqlmetrics.comparison.findings import comparable, left_out
 from sqlmetrics.comparison.leaderboard.board import KINDS, REFERENCES, Leaderboard, Methods
 from sqlmetrics.comparison.leaderboard.orders import (
@@ -156,7 +156,7 @@ def leaderboard(
     _check_labels(rankings, other_labels, pool_depth)
     marks = _marks(marks, baseline, team, pool_depth)
     with inputs.opened(connection) as engine:
-        with asked_plan(inputs, options, engine) as (plan, _):
+        with compared_plan(inputs, options, engine) as (plan, _):
             measures, notes = comparable(plan)
             spec = plan.spec
             if unjudged_share:
@@ -172,7 +172,7 @@ def leaderboard(
         other_scores, other_sql = [], ""
         if other_labels is not None:
             other_inputs = replace(inputs, labels=other_labels)
-            with asked_plan(other_inputs, options, engine) as (other_plan, _):
+            with compared_plan(other_inputs, options, engine) as (other_plan, _):
                 other_result = run(other_plan.spec, other_plan.shape.at, engine, check=check)
             other_scores = scores_of(other_result.per_query(), measures, names)
             other_sql = other_result.executed_sql

@@ -11,7 +11,7 @@ from sqlmetrics.catalog.conventions import OPTIONS
 from sqlmetrics.catalog.dimension import SIGNS
 from sqlmetrics.comparison import findings
 from sqlmetrics.comparison.breakdown import contributions_of, movers_of
-from sqlmetrics.comparison.compare import asked_plan
+from sqlmetrics.comparison.compare import compared_plan
 from sqlmetrics.comparison.design import design
 from sqlmetrics.comparison.options import Movers, Options
 from sqlmetrics.comparison.page.content import ALL, Content
@@ -252,7 +252,7 @@ def evaluated(
     Raises:
         SqlmetricsError: As `compare` does.
     """
-    with asked_plan(inputs, options, engine) as (plan, run_options):
+    with compared_plan(inputs, options, engine) as (plan, run_options):
         moments_plan = replace(plan, moments=True)
         comparison_options = replace(run_options, by=plan.spec.by or run_options.by)
         with executing(

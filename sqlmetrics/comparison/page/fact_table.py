@@ -41,7 +41,7 @@ UNKNOWN = (
 )
 
 
-def is_there(spec: Spec, engine: Database) -> bool:
+def has_facts(spec: Spec, engine: Database) -> bool:
     """Whether the fact table has rows of the spec."""
     if spec.output is None or engine.find(spec.output.relation) is None:
         return False

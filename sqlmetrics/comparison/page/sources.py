@@ -24,7 +24,7 @@ from sqlmetrics.comparison.page.averages import deploys_of
 from sqlmetrics.comparison.page.content import ALL, Addition, Content, Log
 from sqlmetrics.comparison.page.evaluation import conventions_of, evaluated, leading, of_result
 from sqlmetrics.comparison.page.experiment import nights_of
-from sqlmetrics.comparison.page.fact_table import is_there, stored
+from sqlmetrics.comparison.page.fact_table import has_facts, stored
 from sqlmetrics.comparison.page.report import Report
 from sqlmetrics.comparison.report import Comparison, check_has_baseline, check_interval
 from sqlmetrics.engines.database import Database, connect
@@ -330,7 +330,7 @@ def _content(
         changed |= {"by": options.by} if options.by else {}
         content = logged(subject.having(**changed), options, engine, check=check)
         return content.adding(nights_of(subject, options.days, engine, fresh=fresh))
-    if not (fresh or options.metrics or options.by) and is_there(subject, engine):
+    if not (fresh or options.metrics or options.by) and has_facts(subject, engine):
         return stored(subject, options, engine)
     options = options if options.by else replace(options, by=subject.by)
     return evaluated(inputs, options, engine, check=check)

@@ -81,8 +81,8 @@ class Pairing:
     def clusters_have_segments(self) -> bool:
         """Whether all rows of a cluster are of one segment: a query, by facts of the queries."""
         shape = self.plan.shape
-        is_of_query = self.cluster == "query_id" and shape.known_keys == ("query_id",)
-        return is_of_query and {*map(segment, self.by)} <= {*shape.known_facts}
+        is_of_query = self.cluster == "query_id" and shape.keys_of_queries == ("query_id",)
+        return is_of_query and {*map(segment, self.by)} <= {*shape.facts_of_queries}
 
     @property
     def carried(self) -> tuple[str, ...]:

@@ -381,10 +381,10 @@ def _repeats(plan: Plan) -> Iterator[GroupCheck]:
         yield GroupCheck(
             "queries",
             "repeated",
-            (*plan.shape.known_keys, "rows"),
+            (*plan.shape.keys_of_queries, "rows"),
             "queries that appear more than once in the queries table",
             "keep one row per query",
-            {"table": names["queries"], "keys": plan.shape.known_keys, "with_ids": []},
+            {"table": names["queries"], "keys": plan.shape.keys_of_queries, "with_ids": []},
         )
     if "items" in names:
         yield GroupCheck(
@@ -530,12 +530,12 @@ def _unknown(plan: Plan) -> Iterator[GroupCheck]:
 def _repeated(plan: Plan, table: str, keys: Sequence[str], policy: str) -> GroupCheck:
     translation = plan.translation
     dialect = translation.dialect
-    item = translation.own_text(
+    item = translation.user_text(
         translation.over_column(dialect.quick_hash or "{column}", "item_id")
     )
     list_keys = [key for key in keys if key != "item_id"]
     innocent = "all_differ" if dialect.row_hash else "unrepeated" if dialect.quick_hash else ""
-    row_hash = translation.own_text(dialect.row_hash.format(columns=", ".join(keys)))
+    row_hash = translation.user_text(dialect.row_hash.format(columns=", ".join(keys)))
     return GroupCheck(
         table,
         "repeated",

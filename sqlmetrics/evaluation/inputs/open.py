@@ -300,7 +300,7 @@ def source_relation(source: Source, role: str, engine: Database) -> Relation:
     if not _is_loaded(source, engine):
         return protect_query(relation_in(source, role, engine), engine.translation)
     with connect() as reader:
-        _check_there(source, role.removeprefix("clicks_"), reader)
+        _check_exists(source, role.removeprefix("clicks_"), reader)
         relation = relation_in(source, role, reader)
         data = reader.table(f"select * from {source_text(relation)}")
     return Relation("table", engine.register(f"sqlmetrics_{role}", data), columns=relation.columns)
@@ -324,7 +324,7 @@ def opened_table(table: object, role: str, engine: Database) -> tuple[str, dict[
     return text, {name.casefold(): name for name in engine.columns(text)}
 
 
-def _check_there(source: Source, role: str, reader: Database) -> None:
+def _check_exists(source: Source, role: str, reader: Database) -> None:
     if source.data is None and (message := absent(source, reader)):
         raise InputError(f"{role}: {message}")
 
@@ -332,7 +332,7 @@ def _check_there(source: Source, role: str, reader: Database) -> None:
 def _loaded(source: Source, role: str, engine: Database, precision: str) -> Relation:
     """A file, or data in memory, as DuckDB reads it: a temporary table of another database."""
     with connect() as reader:
-        _check_there(source, role, reader)
+        _check_exists(source, role, reader)
         relation = _relation(source, role, reader)
         if isinstance(source, RankedLists):
             _check_tags(source, relation, reader)

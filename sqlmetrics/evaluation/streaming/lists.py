@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from sqlmetrics.catalog.option import GainTable
-from sqlmetrics.engines.duckdb_file import own_file
+from sqlmetrics.engines.duckdb_file import unshared_file
 from sqlmetrics.errors import InputError
 from sqlmetrics.evaluation.inputs.matrices import array_of, matrix_of
 from sqlmetrics.spec.spec import Spec
@@ -460,7 +460,7 @@ class RowStore:
             return
         if self._file is None:
             folder = tempfile.mkdtemp(prefix="sqlmetrics_")
-            self._file = own_file(Path(folder) / "rows.db")
+            self._file = unshared_file(Path(folder) / "rows.db")
             weakref.finalize(self, _removed, self._file, folder)
             self._file.execute("create table rows (query bigint, score double, grade double)")
         waiting = pa.table(

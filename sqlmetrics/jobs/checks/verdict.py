@@ -190,7 +190,7 @@ def verdicts(
     facts = targets(spec)["facts"]
     now = today or today_in(zone_of_days(spec))
     with engine, engine.reading():
-        check_asked(spec, retired_metrics(spec, engine))
+        check_thresholds(spec, retired_metrics(spec, engine))
         if not columns_of(facts, engine):
             raise NoDataError(f"there is no table {facts}; write it with sqlmetrics run")
         source = f"from {relation(facts)}\nwhere spec = {literal(spec.title)}"
@@ -237,7 +237,9 @@ def _explained(verdict: Verdict, spec: Spec) -> Verdict:
     return replace(verdict, failure=failure)
 
 
-def check_asked(spec: Spec, retired: Mapping[str, RetiredMetric] = MappingProxyType({})) -> None:
+def check_thresholds(
+    spec: Spec, retired: Mapping[str, RetiredMetric] = MappingProxyType({})
+) -> None:
     """Look whether a spec has checks, and of metrics that it has.
 
     Args:

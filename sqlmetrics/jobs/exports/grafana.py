@@ -8,7 +8,7 @@ from typing import Any
 from sqlmetrics.catalog.dimension import MetricRow
 from sqlmetrics.jobs.exports.slices import Slice, describe_metric, over_columns, query, rows, slices
 from sqlmetrics.jobs.exports.target import Target
-from sqlmetrics.jobs.spec_views import own_name
+from sqlmetrics.jobs.spec_views import name_in_views
 
 SOURCE = {"type": "grafana-postgresql-datasource", "uid": "${DS_RANKING_METRICS}"}
 WIDTH, HEIGHT = 12, 9
@@ -33,7 +33,7 @@ def files(target: Target) -> dict[str, str]:
             }
         ],
         "title": f"Ranking quality: {target.spec.title}",
-        "uid": f"sqlmetrics-{own_name(target.spec.title)}"[:40],
+        "uid": f"sqlmetrics-{name_in_views(target.spec.title)}"[:40],
         "description": "made by: sqlmetrics export grafana; not run",
         "schemaVersion": 39,
         "time": {"from": "now-30d", "to": "now"},

@@ -293,6 +293,6 @@ class JobQuery:
     def _new(self) -> NewRows:
         moment = self.at.dialect.times.moment.format(column=literal(NOW))
         new = NewRows(
-            self.spec, self.at, self.at.own_text(literal(RUN_ID)), self.at.own_text(moment)
+            self.spec, self.at, self.at.user_text(literal(RUN_ID)), self.at.user_text(moment)
         )
         return new if self.spec.clicks else replace(new, plan=self.plan)

@@ -9,7 +9,7 @@ from typing import Any
 from sqlmetrics.jobs.exports.slices import describe_metric, facts, rows, slices
 from sqlmetrics.jobs.exports.target import Target
 from sqlmetrics.jobs.schema import has_baseline
-from sqlmetrics.jobs.spec_views import own_name
+from sqlmetrics.jobs.spec_views import name_in_views
 from sqlmetrics.sql.template import environment, finished, literal
 
 MADE = "made by: sqlmetrics export observable"
@@ -31,7 +31,7 @@ def files(target: Target) -> dict[str, str]:
     """
     heading = _text(f"Ranking quality: {target.spec.title}")
     package = {
-        "name": f"ranking-metrics-{own_name(target.spec.title).replace('_', '-')}",
+        "name": f"ranking-metrics-{name_in_views(target.spec.title).replace('_', '-')}",
         "description": MADE,
         "private": True,
         "type": "module",

@@ -10,7 +10,7 @@ from sqlmetrics.catalog.metric import at_cutoff, metric_of
 from sqlmetrics.jobs.definitions import described
 from sqlmetrics.jobs.exports.target import Target
 from sqlmetrics.jobs.schema import targets
-from sqlmetrics.jobs.spec_views import bounded, own_name
+from sqlmetrics.jobs.spec_views import bounded, name_in_views
 from sqlmetrics.spec.source import beside_table
 from sqlmetrics.sql.stage import Column, print_template
 from sqlmetrics.sql.template import finished, free_name, identifier, literal
@@ -168,7 +168,7 @@ def slices(target: Target) -> list[Slice]:
     }
     metric_slices = [Slice(ALL)]
     for segment in target.spec.by:
-        column = free_name(own_name(segment), used_names.__contains__)
+        column = free_name(name_in_views(segment), used_names.__contains__)
         used_names.add(column)
         metric_slices.append(Slice(segment, column))
     return metric_slices
@@ -235,5 +235,5 @@ def view_named(target: Target, suffix: str) -> str:
         SpecError: If the spec has no output.
     """
     facts = targets(target.spec)["facts"]
-    name = bounded(beside_table(facts, f"{own_name(target.spec.title)}_{suffix}"))
+    name = bounded(beside_table(facts, f"{name_in_views(target.spec.title)}_{suffix}"))
     return Translation(target.dialect).name(name)

@@ -24,7 +24,7 @@ from sqlmetrics.jobs.exports.slices import (
 from sqlmetrics.jobs.exports.target import Target
 from sqlmetrics.jobs.exports.yaml_text import Block, yaml_text
 from sqlmetrics.jobs.schema import RUNS, has_baseline, targets
-from sqlmetrics.jobs.spec_views import own_name
+from sqlmetrics.jobs.spec_views import name_in_views
 from sqlmetrics.sql.template import literal, parts
 from sqlmetrics.sql.translation import Translation
 
@@ -455,7 +455,7 @@ def dashboard(
         "dashboard_title": f"Ranking quality: {title}",
         "description": "Metrics over several days are sums over sums; intervals are of one day.",
         "css": "",
-        "slug": f"ranking-quality-{own_name(title).replace('_', '-')}",
+        "slug": f"ranking-quality-{name_in_views(title).replace('_', '-')}",
         "published": True,
         "position": _position(title, charts, of_chart),
         "metadata": {
@@ -523,7 +523,7 @@ def _filter(name: str, kind: str, column: Mapping[str, Any]) -> dict[str, Any]:
     values = {"multiSelect": True, "enableEmptyFilter": False, "defaultToFirstItem": False}
     values |= {"searchAllOptions": False, "inverseSelection": False}
     return {
-        "id": f"NATIVE_FILTER-{own_name(name)}",
+        "id": f"NATIVE_FILTER-{name_in_views(name)}",
         "name": name,
         "filterType": kind,
         "targets": [dict(column)],
@@ -563,18 +563,20 @@ def files(target: Target) -> dict[str, str]:
     name = target.options.get("database-name", DATABASE)
     database_uuid = _identity(target.options.get("database-uuid")) or _uuid(name)
     title = target.spec.title
-    file = own_name(title)
+    file = name_in_views(title)
     tables = {dataset.key: dataset for dataset in datasets(target)}
     of_table = {key: _uuid(name, title, "dataset", key) for key in tables}
     chart_list = charts(target)
     of_chart = {chart.title: _uuid(name, title, "chart", chart.title) for chart in chart_list}
     content_by_path: dict[str, Mapping[str, Any]] = {
         "metadata": VERSION | {"type": "Dashboard", "timestamp": "2026-01-01T00:00:00+00:00"},
-        f"databases/{own_name(name)}": _database(target, name) | {"uuid": database_uuid} | VERSION,
+        f"databases/{name_in_views(name)}": _database(target, name)
+        | {"uuid": database_uuid}
+        | VERSION,
     }
     for key, table in tables.items():
         joined = {"uuid": of_table[key], "database_uuid": database_uuid}
-        content_by_path[f"datasets/{own_name(name)}/{file}_{key}"] = (
+        content_by_path[f"datasets/{name_in_views(name)}/{file}_{key}"] = (
             table.content() | joined | VERSION
         )
     for number, chart in enumerate(chart_list, 1):

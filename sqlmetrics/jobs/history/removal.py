@@ -23,7 +23,7 @@ from sqlmetrics.jobs.schema import (
     held_targets,
     targets,
 )
-from sqlmetrics.jobs.spec_views import bounded, own_name
+from sqlmetrics.jobs.spec_views import bounded, name_in_views
 from sqlmetrics.jobs.views import NAMES, wide
 from sqlmetrics.spec.days import day_of
 from sqlmetrics.spec.spec import Spec
@@ -97,11 +97,11 @@ def views_of(spec: Spec, engine: Database, titles: Iterable[str]) -> list[Databa
         bounded(spec.output.named(cut.suffix)) for cut in wide(spec, engine).cuts(spec, titles)
     }
     for title in titles:  # of segments that no row has any more, or of compiled text
-        begin = parts(spec.output.named(own_name(title)))[-1].casefold()
+        begin = parts(spec.output.named(name_in_views(title)))[-1].casefold()
         pattern = re.compile(rf"{re.escape(begin)}_(all|by_.+)")
         matching_names = (name for schema, name in kind_by_object if pattern.fullmatch(name))
         names |= {_beside(facts, name) for name in matching_names}
-        names.add(spec.output.named(f"wide_{own_name(title)}"))
+        names.add(spec.output.named(f"wide_{name_in_views(title)}"))
     places = {_schema_and_name(engine, name): name for name in sorted(names)}
     return [
         DatabaseObject(VIEW, name)

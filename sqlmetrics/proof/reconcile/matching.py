@@ -54,7 +54,7 @@ class GivenValues:
         return pa.table({"query_id": ids, "value": pa.array(values, pa.float64())})
 
 
-def read_seen(
+def read_values(
     values: Any, column: str | None, query: str, measure: Measure, engine: Database
 ) -> GivenValues:
     """The values of queries, from a mapping or a table.

@@ -27,7 +27,7 @@ from sqlmetrics.proof.reconcile.known import (
     with_lines,
     wrong,
 )
-from sqlmetrics.proof.reconcile.matching import GivenValues, MeanMatch, ValuesMatch, read_seen
+from sqlmetrics.proof.reconcile.matching import GivenValues, MeanMatch, ValuesMatch, read_values
 from sqlmetrics.proof.reconcile.mistakes import Handwritten
 from sqlmetrics.proof.reconcile.result import Reconciliation, Target, checked, read
 from sqlmetrics.proof.reconcile.statement import GivenTable, Statement, Tally
@@ -97,7 +97,7 @@ def reconcile(
             readings, unfit = _readings(value, measure)
         else:
             query = keywords.get("query", "query_id")
-            readings = [read_seen(values, column, query, measure, engine)]
+            readings = [read_values(values, column, query, measure, engine)]
         is_given = known.OPTION in keywords
         reconciliation = _matches(
             spec, tables, readings, departures, engine, check=check, is_given=is_given

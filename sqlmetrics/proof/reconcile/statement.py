@@ -33,7 +33,7 @@ from sqlmetrics.proof.reconcile.worlds import (
     Space,
     conventions_of,
     has,
-    known_of,
+    label_count,
     marks_of,
     name_column,
     name_of,
@@ -139,7 +139,7 @@ class Statement:
         columns = {"query": "query_id", "item": "item_id", "system": "rule"} | order
         queries = None
         if base.queries is not None:
-            query_columns = {"date": "metric_date"} if "metric_date" in base.known_keys else {}
+            query_columns = {"date": "metric_date"} if "metric_date" in base.keys_of_queries else {}
             query_columns |= {"weight": "weight"} if base.weighted == "queries" else {}
             queries = {
                 "relation": base.names["queries"],
@@ -286,7 +286,7 @@ class Tally:
         world = self.statement.worlds.get(world_key)
         if world is None or self.space.formula(point) not in world.formulas:
             return False
-        counts = (*marks_of(self.space, point), known_of(self.space, point))
+        counts = (*marks_of(self.space, point), label_count(self.space, point))
         return all(mark in world.marks for mark in counts if mark)
 
     def mean(self, point: Point, order: str = "") -> float | None:
@@ -337,7 +337,7 @@ class Tally:
 
     def _filled(self, point: Point) -> Callable[[Row], float | None]:
         """What the queries of a row count for which the metric is undefined, None if nothing."""
-        known_mark = known_of(self.space, point)
+        known_mark = label_count(self.space, point)
         if known_mark is None:
             filled = FILLED.get(self.space.value(point, "no_relevant"))
             return lambda _: filled

@@ -329,7 +329,7 @@ def _looked_at(formula: Measure) -> Measure | None:
     return graded_part(Spec(**_NOWHERE, metrics=("num_q",)), formula, JUDGED)
 
 
-def known_of(space: Space, point: Point) -> Measure | None:
+def label_count(space: Space, point: Point) -> Measure | None:
     """The count that has a value for queries with a relevant label, where that decides a value."""
     if space.value(point, "no_relevant") != "one_if_empty":
         return None
@@ -362,7 +362,7 @@ def worlds_of(
         if not world.all_orders:
             world.rules |= dict.fromkeys((order, rule[1]) for order in orders)
         world.formulas.setdefault(space.formula(point), {})[summed(space, point)] = None
-        counts = [*marks_of(space, point), known_of(space, point)]
+        counts = [*marks_of(space, point), label_count(space, point)]
         world.marks |= dict.fromkeys(mark for mark in counts if mark)
     for world in worlds.values():
         bare = spec.having(metrics=("num_q",), conventions=conventions_of(spec, world))
