@@ -353,12 +353,12 @@ def called(folder: Path, verb: str, *words: str, expect: int = 0) -> tuple[str, 
 def test_the_way_back_by_commands(shop: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for width in (80, 200):
         monkeypatch.setattr("sqlmetrics.tables.table.terminal_width", lambda w=width: w)
-        output, _ = called(shop, "runs")
-        assert max(map(len, output.splitlines())) <= width
-        text = " ".join(output.split())
+        table, _ = called(shop, "runs")
+        assert max(map(len, table.splitlines())) <= width
+        text = " ".join(table.split())
         assert "180 new rows" in text
         assert "changed; largest change +0.5 (mrr)" in text
-        assert (len(output.splitlines()) == 3) == (width == 200)
+        assert (len(table.splitlines()) == 3) == (width == 200)
     last, first = json.loads(called(shop, "runs", "-o", "json")[0])
     assert (last["start"], last["end"]) == ("2026-01-02", "2026-01-04")
     assert (first["new"], first["replaced"], first["note"]) == (180, 0, "the first one")

@@ -277,15 +277,15 @@ def test_without_systems_a_day_without_a_ranking_has_no_numbers() -> None:
         runs = tables["runs"]
         ours = runs.filter(pa.array([name == "paused" for name in runs["system"].to_pylist()]))
         filled(engine, tables | {"runs": ours})
-        for absent, numbers in (("skip", [0, 2, 4]), ("missing", [0, 1, 2, 3, 4])):
+        for absent, day_numbers in (("skip", [0, 2, 4]), ("missing", [0, 1, 2, 3, 4])):
             variant = without_system.having(conventions={"absent_systems": absent})
             write(variant, engine, full_refresh=True)
             actual = {key[0] for key in facts(engine)}
-            assert actual == {str(FIRST + timedelta(day)) for day in numbers}
+            assert actual == {str(FIRST + timedelta(day)) for day in day_numbers}
             result, agreements = verify_spec(variant, engine)
             assert max(agreement.largest for agreement in agreements) <= 1e-12
             assert {row["metric_date"] for row in result.to_dicts()} == {
-                FIRST + timedelta(day) for day in numbers
+                FIRST + timedelta(day) for day in day_numbers
             }
 
 
