@@ -1,6 +1,6 @@
 """What people ask an assistant, the call that answers it, and the number by the formula in Python.
 
-A number is looked up in the answer by its path; what it must be is computed by `asked_world` from
+A number is looked up in the answer by its path; what it must be is computed by `shop_world` from
 the lists, and not by the package.
 """
 
@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from asked_world import DAYS, FELL, FIRST, PAUSED, QUERIES, mean_of, order_of, value_of
+from shop_world import DAYS, FELL, FIRST, PAUSED, QUERIES, mean_of, order_of, value_of
 
 WEEKS = range(7), range(7, DAYS)
 ALL_DAYS = range(DAYS)

@@ -19,7 +19,9 @@ from urllib.request import Request, urlopen
 
 import duckdb
 import pytest
-from asked_world import (
+from golden_questions import HARDER, QUESTIONS, REFUSED, Question
+from marked import by_turns
+from shop_world import (
     HOSTILE,
     TOKEN,
     ask,
@@ -31,8 +33,6 @@ from asked_world import (
     over_stdio,
     read,
 )
-from golden_questions import HARDER, QUESTIONS, REFUSED, Question
-from marked import by_turns
 
 from sqlmetrics.assistants import answer, server
 from sqlmetrics.assistants.questions import Questions, notes_of
@@ -205,9 +205,9 @@ def test_what_people_wrote_is_data(shop: Path) -> None:
 
 def test_answers_are_capped_and_say_so(shop: Path, tmp_path: Path) -> None:
     every_day = questions(shop).query_metrics([], every="day", segment="country")
-    shown = read(every_day)
+    content = read(every_day)
     assert len(every_day) <= answer.MOST_CHARACTERS
-    assert f"{len(shown['rows'])} of more than 200 rows are shown" in shown["cut"]
+    assert f"{len(content['rows'])} of more than 200 rows are shown" in content["cut"]
     rows = [{"name": "é" * 150} for _ in range(150)]
     text = answer.answer_text({}, rows)
     assert len(text) <= answer.MOST_CHARACTERS
@@ -240,9 +240,9 @@ def test_a_question_is_bounded(shop: Path) -> None:
 
 def test_a_job_can_write_between_questions(shop: Path) -> None:
     """No connection is held open: DuckDB would keep writers away."""
-    asked = questions(shop)
-    asked.query_metrics(["mrr"])
+    shop_questions = questions(shop)
+    shop_questions.query_metrics(["mrr"])
     with duckdb.connect(str(shop)) as connection:
         connection.execute("create table written as select 1")
         connection.execute("drop table written")
-    assert read(asked.query_metrics(["mrr"]))["rows"]
+    assert read(shop_questions.query_metrics(["mrr"]))["rows"]

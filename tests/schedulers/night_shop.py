@@ -57,11 +57,13 @@ def make(folder: Path, first: date = FIRST, days: int = DAYS) -> Path:
     return folder
 
 
-def done(folder: Path) -> dict[date, int]:
+def rows_by_day(folder: Path) -> dict[date, int]:
     """Day -> its rows in the fact table: 4, of two systems and two metrics."""
     with duckdb.connect(str(folder / "shop.duckdb"), read_only=True) as shop:
-        there = shop.execute("select 1 from duckdb_tables() where table_name = 'ranking_metrics'")
-        if not there.fetchall():
+        fact_table = shop.execute(
+            "select 1 from duckdb_tables() where table_name = 'ranking_metrics'"
+        )
+        if not fact_table.fetchall():
             return {}
         query = "select metric_date, count(*) from ranking_metrics group by all order by all"
         return dict(shop.execute(query).fetchall())
@@ -75,12 +77,12 @@ def runs(folder: Path) -> list[tuple[date, date]]:
 
 
 def days(start: int, end: int) -> dict[date, int]:
-    """What `done` says when the days from one until before another are there, by their numbers."""
+    """What `rows_by_day` gives with the days from a number until before another."""
     return {FIRST + timedelta(day): 4 for day in range(start, end)}
 
 
 @contextmanager
-def given(**variables: str) -> Iterator[None]:
+def environment(**variables: str) -> Iterator[None]:
     """Variables of the environment, for as long as the block lasts."""
     old = dict(os.environ)
     os.environ.update(variables)

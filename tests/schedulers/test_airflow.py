@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from night_shop import EXAMPLES, FIRST, days, done, given, make, runs
+from night_shop import EXAMPLES, FIRST, days, environment, make, rows_by_day, runs
 
 if find_spec("airflow") is None:
     pytest.skip("pip install apache-airflow, in its own environment", allow_module_level=True)
@@ -33,14 +33,14 @@ def dag(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     home = tmp_path_factory.mktemp("airflow")
     (home / "dags").mkdir()
     shutil.copy(EXAMPLES / "airflow_dag.py", home / "dags")
-    own = {
+    variables = {
         "AIRFLOW_HOME": str(home),
         "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
         "AIRFLOW__CORE__UNIT_TEST_MODE": "False",
         "SEARCH_FOLDER": str(tmp_path_factory.mktemp("shop")),
         "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
     }
-    with given(**own):
+    with environment(**variables):
         from airflow.dag_processing.bundles.manager import DagBundlesManager
         from airflow.dag_processing.dagbag import DagBag, sync_bag_to_db
         from airflow.utils.db import initdb
@@ -70,10 +70,10 @@ def at(day: int) -> datetime:
 def test_a_run_fills_the_day_before(dag: Any, shop: Path) -> None:
     run = dag.test(logical_date=at(4))
     assert run.state == "success"
-    assert done(shop) == days(3, 4)
+    assert rows_by_day(shop) == days(3, 4)
     again = dag.test(logical_date=at(4))
     assert again.state == "success"
-    assert done(shop) == days(3, 4)
+    assert rows_by_day(shop) == days(3, 4)
 
 
 def backfill(dag: Any, first: int, last: int) -> list[list[str]]:
@@ -84,7 +84,7 @@ def backfill(dag: Any, first: int, last: int) -> list[list[str]]:
     from airflow.utils.session import create_session
     from sqlalchemy import select, update
 
-    made = _create_backfill(
+    created = _create_backfill(
         dag_id=dag.dag_id,
         from_date=at(first),
         to_date=at(last),
@@ -96,12 +96,14 @@ def backfill(dag: Any, first: int, last: int) -> list[list[str]]:
     )
     states = []
     with create_session() as session:
-        query = select(DagRun).where(DagRun.backfill_id == made.id).order_by(DagRun.logical_date)
+        query = select(DagRun).where(DagRun.backfill_id == created.id).order_by(DagRun.logical_date)
         for run in session.scalars(query).all():
-            there = {one.task_id: one for one in run.get_task_instances(session=session)}
+            instances = {
+                instance.task_id: instance for instance in run.get_task_instances(session=session)
+            }
             states.append([])
             for task in dag.topological_sort():
-                ti = there[task.task_id]
+                ti = instances[task.task_id]
                 _run_task(ti=ti, task=task)
                 states[-1].append(ti.state.value)
                 if ti.state != "success":
@@ -112,11 +114,11 @@ def backfill(dag: Any, first: int, last: int) -> list[list[str]]:
 
 def test_a_backfill_fills_exactly_its_days(dag: Any, shop: Path) -> None:
     assert backfill(dag, 1, 3) == [["success", "success"]] * 3
-    assert done(shop) == days(1, 4)
+    assert rows_by_day(shop) == days(1, 4)
     one_by_one = [(FIRST + timedelta(day), FIRST + timedelta(day + 1)) for day in (1, 2, 3)]
     assert runs(shop) == one_by_one
 
 
 def test_a_day_without_data_is_tried_again(dag: Any, shop: Path) -> None:
     assert backfill(dag, 30, 30) == [["up_for_retry"]]
-    assert done(shop) == {}
+    assert rows_by_day(shop) == {}

@@ -17,7 +17,7 @@ from runpy import run_path
 from typing import Any
 
 import pytest
-from night_shop import EXAMPLES, FIRST, days, done, given, make, runs
+from night_shop import EXAMPLES, FIRST, days, environment, make, rows_by_day, runs
 
 dg = pytest.importorskip("dagster", reason="pip install dagster, in its own environment")
 
@@ -25,7 +25,7 @@ dg = pytest.importorskip("dagster", reason="pip install dagster, in its own envi
 @pytest.fixture
 def shop(tmp_path: Path) -> Iterator[Path]:
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
-    with given(SEARCH_FOLDER=str(tmp_path), PATH=path):
+    with environment(SEARCH_FOLDER=str(tmp_path), PATH=path):
         yield make(tmp_path)
 
 
@@ -38,8 +38,8 @@ def test_a_partition_fills_its_day_and_is_checked(example: dict[str, Any], shop:
     for _ in range(2):  # a retry changes nothing
         result = dg.materialize([example["ranking_metrics"]], partition_key="2026-01-03")
         assert result.success
-        assert [one.passed for one in result.get_asset_check_evaluations()] == [True]
-        assert done(shop) == days(2, 3)
+        assert [check.passed for check in result.get_asset_check_evaluations()] == [True]
+        assert rows_by_day(shop) == days(2, 3)
     (event,) = result.asset_materializations_for_node("ranking_metrics")
     assert event.metadata["outcome"].value == "replaced"
     assert event.metadata["rows"].value == {"ranking_metrics": 4}
@@ -51,7 +51,7 @@ def test_a_backfill_is_one_run_of_exactly_its_days(example: dict[str, Any], shop
         "dagster/asset_partition_range_end": "2026-01-05",
     }
     assert dg.materialize([example["ranking_metrics"]], tags=tags).success
-    assert done(shop) == days(1, 5)
+    assert rows_by_day(shop) == days(1, 5)
     assert runs(shop) == [(FIRST + timedelta(1), FIRST + timedelta(5))]
 
 
@@ -61,7 +61,7 @@ def test_the_schedule_is_of_the_day_before(example: dict[str, Any], shop: Path) 
     with dg.DagsterInstance.ephemeral() as instance:
         context = dg.build_schedule_context(instance=instance, scheduled_execution_time=due)
         tick = nightly.evaluate_tick(context)
-    assert [one.partition_key for one in tick.run_requests] == ["2026-01-03"]
+    assert [request.partition_key for request in tick.run_requests] == ["2026-01-03"]
 
 
 def test_a_check_that_fails_is_told(example: dict[str, Any], shop: Path) -> None:
@@ -69,12 +69,12 @@ def test_a_check_that_fails_is_told(example: dict[str, Any], shop: Path) -> None
     spec.write_text(spec.read_text().replace("min: 0.4", "min: 0.9"))
     result = dg.materialize([example["ranking_metrics"]], partition_key="2026-01-03")
     assert result.success
-    (told,) = result.get_asset_check_evaluations()
-    assert not told.passed
-    assert [one["system"] for one in told.metadata["broken"].value] == ["old"]
+    (evaluation,) = result.get_asset_check_evaluations()
+    assert not evaluation.passed
+    assert [row["system"] for row in evaluation.metadata["broken"].value] == ["old"]
 
 
 def test_a_day_without_data_is_tried_again(example: dict[str, Any], shop: Path) -> None:
     with pytest.raises(dg.RetryRequested):
         example["ranking_metrics"](dg.build_asset_context(partition_key="2026-03-01"))
-    assert done(shop) == {}
+    assert rows_by_day(shop) == {}

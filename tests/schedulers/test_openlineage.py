@@ -21,7 +21,7 @@ from threading import Thread
 from typing import Any, ClassVar
 
 import pytest
-from night_shop import given, make
+from night_shop import environment, make
 
 pytest.importorskip("openlineage", reason="pip install 'sqlmetrics[openlineage]'")
 
@@ -32,7 +32,7 @@ def run(folder: Path, to: str, *words: str) -> int:
         "OPENLINEAGE_PARENT_ID": "airflow/nightly.run/0194e8a0-0000-7000-8000-000000000001",
         "OPENLINEAGE_API_KEY": "a key",
     }
-    with given(**variables):
+    with environment(**variables):
         return subprocess.run(
             [*command, "--openlineage", to, *words], cwd=folder, check=False
         ).returncode
@@ -49,12 +49,12 @@ def events(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
 def classes() -> dict[str, type]:
     """The address of a schema -> the class that is made from it."""
     home = import_module("openlineage.client.generated")
-    found: dict[str, type] = {}
-    for one in iter_modules(home.__path__):
-        for made in vars(import_module(f"{home.__name__}.{one.name}")).values():
-            if isinstance(made, type) and hasattr(made, "_get_schema"):
-                found[made._get_schema()] = made
-    return found
+    classes_by_schema: dict[str, type] = {}
+    for module in iter_modules(home.__path__):
+        for member in vars(import_module(f"{home.__name__}.{module.name}")).values():
+            if isinstance(member, type) and hasattr(member, "_get_schema"):
+                classes_by_schema[member._get_schema()] = member
+    return classes_by_schema
 
 
 def rebuilt(event: dict[str, Any]) -> dict[str, Any]:
@@ -70,56 +70,61 @@ def rebuilt(event: dict[str, Any]) -> dict[str, Any]:
     from openlineage.client.facet_v2 import parent_run, schema_dataset
     from openlineage.client.serde import Serde
 
-    known = classes()
+    classes_by_schema = classes()
 
-    def facet(given: dict[str, Any]) -> Any:
-        own = {name: value for name, value in given.items() if not name.startswith("_")}
-        made = known[given["_schemaURL"]]
-        if made.__name__ == "RunFacet":
-            return made(producer=given["_producer"]).with_additional_properties(**own)
-        if made.__name__ == "ParentRunFacet":
-            own = {"run": parent_run.Run(**own["run"]), "job": parent_run.Job(**own["job"])}
-        if made.__name__ == "SchemaDatasetFacet":
-            fields = [schema_dataset.SchemaDatasetFacetFields(**one) for one in own["fields"]]
-            own = {"fields": fields}
-        return made(**own, producer=given["_producer"])
+    def facet(content: dict[str, Any]) -> Any:
+        values = {name: value for name, value in content.items() if not name.startswith("_")}
+        facet_class = classes_by_schema[content["_schemaURL"]]
+        if facet_class.__name__ == "RunFacet":
+            return facet_class(producer=content["_producer"]).with_additional_properties(**values)
+        if facet_class.__name__ == "ParentRunFacet":
+            values = {
+                "run": parent_run.Run(**values["run"]),
+                "job": parent_run.Job(**values["job"]),
+            }
+        if facet_class.__name__ == "SchemaDatasetFacet":
+            fields = [
+                schema_dataset.SchemaDatasetFacetFields(**field) for field in values["fields"]
+            ]
+            values = {"fields": fields}
+        return facet_class(**values, producer=content["_producer"])
 
-    def facets(given: dict[str, Any], key: str = "facets") -> dict[str, Any]:
-        return {name: facet(one) for name, one in given.get(key, {}).items()}
+    def facets(node: dict[str, Any], key: str = "facets") -> dict[str, Any]:
+        return {name: facet(content) for name, content in node.get(key, {}).items()}
 
-    made = RunEvent(
+    rebuilt_event = RunEvent(
         eventType=RunState[event["eventType"]],
         eventTime=event["eventTime"],
         producer=event["producer"],
         run=Run(event["run"]["runId"], facets(event["run"])),
         job=Job(event["job"]["namespace"], event["job"]["name"], facets(event["job"])),
         inputs=[
-            InputDataset(one["namespace"], one["name"], facets=facets(one))
-            for one in event["inputs"]
+            InputDataset(dataset["namespace"], dataset["name"], facets=facets(dataset))
+            for dataset in event["inputs"]
         ],
         outputs=[
             OutputDataset(
-                one["namespace"],
-                one["name"],
-                facets=facets(one),
-                outputFacets=facets(one, "outputFacets"),
+                dataset["namespace"],
+                dataset["name"],
+                facets=facets(dataset),
+                outputFacets=facets(dataset, "outputFacets"),
             )
-            for one in event["outputs"]
+            for dataset in event["outputs"]
         ],
     )
-    return Serde.to_dict(made)
+    return Serde.to_dict(rebuilt_event)
 
 
-def without_nothing(given: Any) -> Any:
+def without_nothing(value: Any) -> Any:
     """It without what is empty, which the classes write and we leave out."""
-    if isinstance(given, dict):
-        kept = {name: without_nothing(one) for name, one in given.items()}
-        return {name: one for name, one in kept.items() if one not in ({}, [], None)}
-    return [without_nothing(one) for one in given] if isinstance(given, list) else given
+    if isinstance(value, dict):
+        kept = {name: without_nothing(element) for name, element in value.items()}
+        return {name: element for name, element in kept.items() if element not in ({}, [], None)}
+    return [without_nothing(element) for element in value] if isinstance(value, list) else value
 
 
 def test_the_events_are_those_of_openlineages_classes(events: list[dict[str, Any]]) -> None:
-    assert [one["eventType"] for one in events] == ["START", "COMPLETE", "START", "FAIL"]
+    assert [event["eventType"] for event in events] == ["START", "COMPLETE", "START", "FAIL"]
     for event in events:
         assert without_nothing(rebuilt(event)) == without_nothing(event)
     used = {name for event in events for name in event["run"]["facets"]}
@@ -127,16 +132,16 @@ def test_the_events_are_those_of_openlineages_classes(events: list[dict[str, Any
 
 
 class Catalogue(BaseHTTPRequestHandler):
-    """What a catalogue of lineage answers; it keeps what it was told."""
+    """What a catalogue of lineage answers; it keeps what is posted."""
 
-    told: ClassVar[list[tuple[str, str, dict[str, Any]]]] = []
+    posted: ClassVar[list[tuple[str, str, dict[str, Any]]]] = []
 
     def do_POST(self) -> None:
         """Keep what is posted."""
         body = self.rfile.read(int(self.headers["Content-Length"]))
         if self.headers.get("Content-Encoding") == "gzip":
             body = gzip.decompress(body)
-        self.told.append((self.path, str(self.headers["Authorization"]), json.loads(body)))
+        self.posted.append((self.path, str(self.headers["Authorization"]), json.loads(body)))
         self.send_response(201)
         self.end_headers()
 
@@ -157,10 +162,10 @@ def catalogue() -> Iterator[str]:
 
 def test_the_events_are_posted(tmp_path: Path, catalogue: str) -> None:
     assert run(make(tmp_path), catalogue, "--start", "2026-01-02", "--end", "2026-01-03") == 0
-    assert [(path, key) for path, key, _ in Catalogue.told] == [
+    assert [(path, key) for path, key, _ in Catalogue.posted] == [
         ("/api/v1/lineage", "Bearer a key")
     ] * 2
-    assert [one["eventType"] for *_, one in Catalogue.told] == ["START", "COMPLETE"]
+    assert [event["eventType"] for *_, event in Catalogue.posted] == ["START", "COMPLETE"]
 
 
 def test_a_catalogue_that_is_not_there_fails_no_run(tmp_path: Path) -> None:

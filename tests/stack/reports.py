@@ -82,7 +82,7 @@ def by_hand(
     groups = defaultdict(list)
     for row in rows:
         groups[tuple(map(str, row[: len(keys)]))].append(row[len(keys) :])
-    return {key: _together(metric, found) for key, found in groups.items()}
+    return {key: _together(metric, values) for key, values in groups.items()}
 
 
 def _together(
@@ -110,7 +110,7 @@ def tool(name: str) -> str:
     return os.environ[name]
 
 
-def done(*command: str, folder: Path, **env: str) -> str:
+def output_of(*command: str, folder: Path, **env: str) -> str:
     """What a command says, which must not fail."""
     ran = subprocess.run(
         command, cwd=folder, env=os.environ | env, capture_output=True, text=True, check=False

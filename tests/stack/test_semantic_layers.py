@@ -21,7 +21,7 @@ from pathlib import Path
 import duckdb
 import pytest
 from marked import by_night
-from reports import by_hand, done, filled, older, same, spec, tool
+from reports import by_hand, filled, older, output_of, same, spec, tool
 
 import sqlmetrics as sm
 
@@ -58,9 +58,9 @@ def compare(
 def questions() -> Iterator[tuple[str, str, list[str]]]:
     """End of the name, segment, and by what it is asked."""
     for end, segment in QUESTIONS:
-        own = [segment] if end else []
-        yield end, segment, ["system", *own]
-        yield end, segment, ["metric_date", "system", *own]
+        segment_keys = [segment] if end else []
+        yield end, segment, ["system", *segment_keys]
+        yield end, segment, ["metric_date", "system", *segment_keys]
 
 
 @by_night
@@ -69,13 +69,13 @@ def test_malloy(shop: duckdb.DuckDBPyConnection, tmp_path: Path) -> None:
     (model,) = sm.export(spec(), "malloy", tmp_path)
     copy = older(shop, tmp_path / "older.duckdb")
     for end, segment, keys in questions():
-        asked = f"group_by: {', '.join(keys)}; aggregate: {MEASURES}; limit: 1000"
-        query = f"run: ranking_metrics{end} -> {{ {asked} }}"
+        clauses = f"group_by: {', '.join(keys)}; aggregate: {MEASURES}; limit: 1000"
+        query = f"run: ranking_metrics{end} -> {{ {clauses} }}"
         script = (str(HERE / "malloy.cjs"), str(copy), str(model), query)
-        told = done(
+        output = output_of(
             "node", *script, folder=tmp_path, NODE_PATH=f"{node}/node_modules"
         ).splitlines()[-1]
-        compare(shop, json.loads(told), keys, segment)
+        compare(shop, json.loads(output), keys, segment)
 
 
 @by_night
@@ -88,14 +88,14 @@ def test_cube(shop: duckdb.DuckDBPyConnection, tmp_path: Path) -> None:
             continue  # days are asked for by a granularity, which is the server's
         name = f"ranking_metrics{end}"
         script = (str(HERE / "cube.cjs"), str(model), name, MEASURES, ",".join(dimensions))
-        told = done(
+        output = output_of(
             "node", *script, folder=tmp_path, NODE_PATH=f"{node}/node_modules"
         ).splitlines()[-1]
-        sql, parameters = json.loads(told)
-        found = shop.execute(sql, parameters)
-        assert found.description
-        names = [re.sub(rf"^{name}__", "", one[0]) for one in found.description]
-        rows = [dict(zip(names, row, strict=True)) for row in found.fetchall()]
+        sql, parameters = json.loads(output)
+        result = shop.execute(sql, parameters)
+        assert result.description
+        names = [re.sub(rf"^{name}__", "", column[0]) for column in result.description]
+        rows = [dict(zip(names, row, strict=True)) for row in result.fetchall()]
         compare(shop, rows, keys, segment)
 
 
@@ -114,8 +114,8 @@ def test_boring_semantic_layer(file: Path, shop: duckdb.DuckDBPyConnection, tmp_
     sm.export(spec(), "bsl", tmp_path)
     for end, segment, keys in questions():
         text = ASK.format(function=f"ranking_metrics{end}", keys=keys, measures=[*COLUMNS])
-        told = done(python, "-c", text, str(file), folder=tmp_path)
-        compare(shop, json.loads(told), keys, segment)
+        output = output_of(python, "-c", text, str(file), folder=tmp_path)
+        compare(shop, json.loads(output), keys, segment)
 
 
 @by_night
@@ -124,7 +124,7 @@ def test_a_static_page_is_built(file: Path, tmp_path: Path) -> None:
     sm.export(spec(), "observable", tmp_path)
     (tmp_path / "node_modules").symlink_to(page / "node_modules")
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
-    done("npx", "observable", "build", folder=tmp_path, METRICS_DATABASE=str(file), PATH=path)
+    output_of("npx", "observable", "build", folder=tmp_path, METRICS_DATABASE=str(file), PATH=path)
     (data,) = (tmp_path / "dist/_file/data").glob("days.*.json")
     assert {row["segment_name"] for row in json.loads(data.read_text())} == {"all", "country"}
     assert "Ranking quality" in (tmp_path / "dist/index.html").read_text()

@@ -19,7 +19,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 import yaml
 from walked import printed
-from warehouse import CLICKS, ODD, SEARCH, SPECS, Warehouse, bash, days_of, own, same, server
+from warehouse import CLICKS, ODD, SEARCH, SPECS, Warehouse, bash, days_of, run_tables, same, server
 
 import sqlmetrics as sm
 
@@ -35,13 +35,13 @@ ROOT = Path(__file__).parents[2]
 class Project:
     """A SQLMesh project with the exports of the specs, and its warehouse."""
 
-    def __init__(self, folder: Path, place: str) -> None:
-        self.folder, self.warehouse = folder, Warehouse(place)
+    def __init__(self, folder: Path, address: str) -> None:
+        self.folder, self.warehouse = folder, Warehouse(address)
         dialect = "duckdb" if self.warehouse.is_duckdb else "postgres"
-        for given in SPECS:
-            sm.export(sm.Spec(**given), "sqlmesh", folder, dialect=dialect)
+        for spec in SPECS:
+            sm.export(sm.Spec(**spec), "sqlmesh", folder, dialect=dialect)
         config = {
-            "gateways": {"dev": {"connection": self._connection(place)}},
+            "gateways": {"dev": {"connection": self._connection(address)}},
             "default_gateway": "dev",
             "model_defaults": {"dialect": dialect, "start": "2026-01-01"},
             "disable_anonymized_analytics": True,
@@ -49,16 +49,16 @@ class Project:
         (folder / "config.yaml").write_text(yaml.dump(config))
         self.warehouse.fill()
 
-    def _connection(self, place: str) -> dict[str, Any]:
+    def _connection(self, address: str) -> dict[str, Any]:
         if self.warehouse.is_duckdb:
-            return {"type": "duckdb", "database": place}
-        host = parse_qs(urlsplit(place).query)["host"][0]
-        told = {"type": "postgres", "host": host, "user": "postgres", "password": "x"}
-        return told | {"port": 5432, "database": "postgres"}
+            return {"type": "duckdb", "database": address}
+        host = parse_qs(urlsplit(address).query)["host"][0]
+        connection = {"type": "postgres", "host": host, "user": "postgres", "password": "x"}
+        return connection | {"port": 5432, "database": "postgres"}
 
     def sqlmesh(self, *arguments: str, fails: bool = False) -> str:
         """What SQLMesh says; it is 2026-01-06."""
-        done = subprocess.run(
+        completed = subprocess.run(
             [str(Path(sys.executable).parent / "sqlmesh"), *arguments],
             cwd=self.folder,
             capture_output=True,
@@ -66,13 +66,13 @@ class Project:
             check=False,
             env=os.environ | {"SQLMESH__DISABLE_ANONYMIZED_ANALYTICS": "1", "NO_COLOR": "1"},
         )
-        assert (done.returncode != 0) == fails, done.stdout + done.stderr
-        return done.stdout + done.stderr
+        assert (completed.returncode != 0) == fails, completed.stdout + completed.stderr
+        return completed.stdout + completed.stderr
 
-    def compare(self, given: Mapping[str, Any]) -> None:
+    def compare(self, spec: Mapping[str, Any]) -> None:
         """Compare the tables of a spec with those of our own runs."""
-        for key, name in given["output"].items():
-            same(self.warehouse.rows(name, SCHEMA), self.warehouse.rows(own(given)[key]))
+        for key, name in spec["output"].items():
+            same(self.warehouse.rows(name, SCHEMA), self.warehouse.rows(run_tables(spec)[key]))
 
 
 @pytest.fixture(scope="module", params=["duckdb", "postgres"])
@@ -94,11 +94,11 @@ def test_a_plan_writes_what_a_run_writes(project: Project) -> None:
     """All days since the start; the tests of the CTEs and every audit hold."""
     assert "Successfully Ran" in project.sqlmesh("test")
     project.sqlmesh(*PLAN)
-    for given in SPECS:
-        project.warehouse.ours(given, "2026-01-01", "2026-01-06")
-        project.compare(given)
-    told = project.sqlmesh(*PLAN)
-    assert "No changes" in told or "up to date" in told.casefold()
+    for spec in SPECS:
+        project.warehouse.run_beside(spec, "2026-01-01", "2026-01-06")
+        project.compare(spec)
+    output = project.sqlmesh(*PLAN)
+    assert "No changes" in output or "up to date" in output.casefold()
 
 
 def test_a_restatement_replaces_days_with_what_vanished(project: Project) -> None:
@@ -110,16 +110,16 @@ def test_a_restatement_replaces_days_with_what_vanished(project: Project) -> Non
         )
     restated = [
         part
-        for given in (SEARCH, ODD, CLICKS)
-        for name in given["output"].values()
+        for spec in (SEARCH, ODD, CLICKS)
+        for name in spec["output"].values()
         for part in ("--restate-model", name)
     ]
     project.sqlmesh(*PLAN, *restated, "--start", "2026-01-02", "--end", "2026-01-04")
-    for given in (SEARCH, ODD, CLICKS):
-        project.warehouse.ours(given, "2026-01-02", "2026-01-05")
-        project.compare(given)
-    found = {day.day for day in days_of(project.warehouse.rows("rm_search", SCHEMA))}
-    assert found == {1, 2, 4, 5}
+    for spec in (SEARCH, ODD, CLICKS):
+        project.warehouse.run_beside(spec, "2026-01-02", "2026-01-05")
+        project.compare(spec)
+    stored_days = {day.day for day in days_of(project.warehouse.rows("rm_search", SCHEMA))}
+    assert stored_days == {1, 2, 4, 5}
 
 
 def test_audits_find_what_a_run_finds(project: Project) -> None:
@@ -127,22 +127,28 @@ def test_audits_find_what_a_run_finds(project: Project) -> None:
         "insert into rankings select * from rankings where ds = date '2026-01-02'"
     )
     with pytest.raises(sm.InputError, match="appear more than once"):
-        project.warehouse.ours(SEARCH, "2026-01-02", "2026-01-03")
-    told = project.sqlmesh(
+        project.warehouse.run_beside(SEARCH, "2026-01-02", "2026-01-03")
+    output = project.sqlmesh(
         "audit", "--model", "rm_search", "--start", "2026-01-02", "--end", "2026-01-02", fails=True
     )
-    assert "rm_search_rankings_stand_once" in told
+    assert "rm_search_rankings_stand_once" in output
 
 
 def test_the_page_does_what_it_says(tmp_path: Path) -> None:
     page = (ROOT / "docs" / "how-to" / "sqlmesh.md").read_text(encoding="utf-8")
     printed(page.partition("\n## Plan, run, restate\n")[0], tmp_path)
-    own = dict(os.environ)
-    own["PATH"] = f"{Path(sys.executable).parent}:{own['PATH']}"
+    environment = dict(os.environ)
+    environment["PATH"] = f"{Path(sys.executable).parent}:{environment['PATH']}"
     for line in bash(page):
-        done = subprocess.run(
-            line, shell=True, cwd=tmp_path, capture_output=True, text=True, check=False, env=own
+        completed = subprocess.run(
+            line,
+            shell=True,
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            check=False,
+            env=environment,
         )
-        assert done.returncode == 0, line + done.stdout + done.stderr
+        assert completed.returncode == 0, line + completed.stdout + completed.stderr
     days = Warehouse(str(tmp_path / "shop.duckdb")).rows("ranking_metrics", "analytics.")
     assert len(days_of(days)) == 5

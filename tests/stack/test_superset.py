@@ -26,7 +26,7 @@ from command import sqlmetrics
 from engines.server import MissingError
 from engines.starting import postgres
 from marked import by_night
-from reports import SPEC, by_hand, done, filled, same, spec, tool
+from reports import SPEC, by_hand, filled, output_of, same, spec, tool
 from yaml import safe_dump
 
 import sqlmetrics as sm
@@ -60,7 +60,7 @@ class Superset:
 
     def call(self, *arguments: str) -> str:
         """What its command says."""
-        return done(str(self.bin / "superset"), *arguments, folder=self.folder, **self.env)
+        return output_of(str(self.bin / "superset"), *arguments, folder=self.folder, **self.env)
 
     def start(self) -> subprocess.Popen[bytes]:
         """Serve until the process is stopped."""
@@ -110,15 +110,15 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def places(file: Path) -> Iterator[dict[str, str]]:
     """Dialect -> the address of the same facts."""
-    found = {"duckdb": f"duckdb:///{file}?access_mode=READ_ONLY"}
+    addresses = {"duckdb": f"duckdb:///{file}?access_mode=READ_ONLY"}
     try:
         with postgres() as url:
             (file.parent / "search.yml").write_text(safe_dump(SPEC))
             command = ("run", "search.yml", "--db", str(file), "--publish", url)
             sqlmetrics(*command, folder=file.parent)
-            yield found | {"postgres": url}
+            yield addresses | {"postgres": url}
     except (ImportError, MissingError):
-        yield found
+        yield addresses
 
 
 @by_night
@@ -126,24 +126,24 @@ def test_superset_imports_draws_and_sums(
     file: Path, places: dict[str, str], tmp_path: Path
 ) -> None:
     superset = Superset(tmp_path)
-    shown = {}
+    options_by_dialect = {}
     for dialect, uri in places.items():
-        given = {"database_uri": uri, "database_name": dialect}
+        options = {"database_uri": uri, "database_name": dialect}
         (bundle,) = sm.export(
-            spec(), "superset", tmp_path / f"{dialect}.zip", dialect=dialect, **given
+            spec(), "superset", tmp_path / f"{dialect}.zip", dialect=dialect, **options
         )
         superset.call("import-dashboards", "-p", str(bundle), "-u", "admin")
-        shown[dialect] = given
+        options_by_dialect[dialect] = options
     server = superset.start()
     try:
         with duckdb.connect(str(file), read_only=True) as shop:
             for dialect in places:
                 look(superset, shop, dialect)
         # a metric more: import-dashboards leaves data sets as they are, import-directory does not
-        more = spec().having(metrics=[*spec().metrics, "mrr"])
-        for dialect, given in shown.items():
+        extended = spec().having(metrics=[*spec().metrics, "mrr"])
+        for dialect, options in options_by_dialect.items():
             folder = tmp_path / f"more_{dialect}"
-            sm.export(more, "superset", folder, dialect=dialect, **given)
+            sm.export(extended, "superset", folder, dialect=dialect, **options)
             superset.call("import-directory", str(folder / "ranking_metrics"), "--overwrite")
             assert "mrr" in tables(superset, dialect, names=True)["all queries"]
             mine = tables(superset, dialect)["all queries"]
@@ -158,18 +158,18 @@ def tables(superset: Superset, database: str, *, names: bool = False) -> dict[st
     """End of a data set's name -> its id, or the names of its saved metrics."""
     every = superset.ask("/api/v1/dataset/?q=(page_size:100)")["result"]
     mine = {
-        one["table_name"].removeprefix(f"{spec().title} ({database}): "): one["id"]
-        for one in every
-        if one["database"]["database_name"] == database
+        dataset["table_name"].removeprefix(f"{spec().title} ({database}): "): dataset["id"]
+        for dataset in every
+        if dataset["database"]["database_name"] == database
     }
     if not names:
         return mine
     return {
         name: {
             metric["metric_name"]
-            for metric in superset.ask(f"/api/v1/dataset/{own}")["result"]["metrics"]
+            for metric in superset.ask(f"/api/v1/dataset/{dataset_id}")["result"]["metrics"]
         }
-        for name, own in mine.items()
+        for name, dataset_id in mine.items()
     }
 
 
@@ -177,22 +177,25 @@ def look(superset: Superset, shop: duckdb.DuckDBPyConnection, database: str) -> 
     """Every data set's sums, and every chart's own question."""
     mine = tables(superset, database)
     for name, segment in (("all queries", "all"), ("by country", "country")):
-        own = [] if segment == "all" else [segment]
+        segment_keys = [] if segment == "all" else [segment]
         stored = [] if segment == "all" else ["segment_value"]
         for keys, facts in ((["system"], ["system"]), (["metric_date", "system"],) * 2):
-            rows = superset.rows(mine[name], [*METRICS], [*keys, *own])
+            rows = superset.rows(mine[name], [*METRICS], [*keys, *segment_keys])
             for metric, of in METRICS.items():
-                got = {tuple(_day(row[key]) for key in (*keys, *own)): row[metric] for row in rows}
+                got = {
+                    tuple(_day(row[key]) for key in (*keys, *segment_keys)): row[metric]
+                    for row in rows
+                }
                 same(got, by_hand(shop, *of, [*facts, *stored], segment))
     assert len(superset.rows(mine["runs"], ["runs"], ["outcome"])) == 1
     charts = superset.ask("/api/v1/chart/?q=(page_size:100)")["result"]
-    drawn = [one for one in charts if one["datasource_id"] in mine.values()]
-    assert len(drawn) >= 9
-    for chart in drawn:
-        told = json.loads(superset.ask(f"/api/v1/chart/{chart['id']}")["result"]["params"])
-        metrics = told.get("metrics", [])
-        axis = [told["x_axis"]] if "x_axis" in told else []
-        columns = [*axis, *told.get("groupby", []), *told.get("all_columns", [])]
+    imported_charts = [chart for chart in charts if chart["datasource_id"] in mine.values()]
+    assert len(imported_charts) >= 9
+    for chart in imported_charts:
+        params = json.loads(superset.ask(f"/api/v1/chart/{chart['id']}")["result"]["params"])
+        metrics = params.get("metrics", [])
+        axis = [params["x_axis"]] if "x_axis" in params else []
+        columns = [*axis, *params.get("groupby", []), *params.get("all_columns", [])]
         assert superset.rows(chart["datasource_id"], metrics, columns), chart["slice_name"]
 
 

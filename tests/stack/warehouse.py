@@ -217,39 +217,39 @@ def server() -> Iterator[str]:
 class Warehouse:
     """A database with the tables, and what is asked of it."""
 
-    def __init__(self, place: str) -> None:
-        self.place = place
-        self.is_duckdb = not place.startswith("postgresql")
+    def __init__(self, address: str) -> None:
+        self.address = address
+        self.is_duckdb = not address.startswith("postgresql")
 
     def execute(self, *statements: str) -> list[tuple[Any, ...]]:
         """Execute statements; the rows of the last one."""
         if self.is_duckdb:
-            with duckdb.connect(self.place) as connection:
-                for one in statements:
-                    found = connection.execute(one)
-                return found.fetchall()
+            with duckdb.connect(self.address) as connection:
+                for statement in statements:
+                    result = connection.execute(statement)
+                return result.fetchall()
         import psycopg
 
-        with psycopg.connect(self.place, autocommit=True) as connection:
-            for one in statements:
-                cursor = connection.execute(one)  # type: ignore[arg-type]
+        with psycopg.connect(self.address, autocommit=True) as connection:
+            for statement in statements:
+                cursor = connection.execute(statement)  # type: ignore[arg-type]
             return cursor.fetchall() if cursor.description else []
 
     def fill(self) -> None:
         """Make the tables."""
         self.execute(*(f"create table {name} as {query}" for name, query in TABLES.items()))
 
-    def ours(self, given: Mapping[str, Any], *days: str) -> None:
+    def run_beside(self, keys: Mapping[str, Any], *days: str) -> None:
         """What a run writes for a spec, into tables beside those of the tool."""
-        spec = sm.Spec(**(given | {"output": own(given)}))
+        spec = sm.Spec(**(keys | {"output": run_tables(keys)}))
         # without days the requests of a log are of one day, unless it says daily
-        start, end = days or (("2026-01-01", "2026-02-01") if "clicks" in given else (None, None))
+        start, end = days or (("2026-01-01", "2026-02-01") if "clicks" in keys else (None, None))
         sm.run(spec, connection=self.url, start=start, end=end)
 
     @property
     def url(self) -> str:
         """The database as `run` takes it."""
-        return f"duckdb:///{self.place}" if self.is_duckdb else self.place
+        return f"duckdb:///{self.address}" if self.is_duckdb else self.address
 
     def rows(self, table: str, schema: str = "") -> dict[tuple[Any, ...], dict[str, Any]]:
         """A table's rows by their keys."""
@@ -264,24 +264,24 @@ class Warehouse:
         per_query = "query_id" in names
         keys = ("spec", "metric_date", "system")
         keys += ("query_id",) if per_query else ("segment_name", "segment_value", "metric", "k")
-        found = {}
+        rows_by_key = {}
         for values in self.execute(f"select {', '.join(names)} from {schema}{table}"):
             row = dict(zip(names, values, strict=True))
             key = tuple(row[name] for name in keys)
-            assert key not in found, f"{key} stands twice"
-            found[key] = {name: one for name, one in row.items() if name not in APART}
-        return found
+            assert key not in rows_by_key, f"{key} stands twice"
+            rows_by_key[key] = {name: value for name, value in row.items() if name not in APART}
+        return rows_by_key
 
 
 def bash(page: str) -> list[str]:
     """The commands that a page shows and the walk through the docs does not run."""
-    found = [body for language, body in FENCE.findall(page) if language == "bash"]
-    return [line for body in found for line in body.splitlines() if not line.startswith("pip ")]
+    blocks = [body for language, body in FENCE.findall(page) if language == "bash"]
+    return [line for body in blocks for line in body.splitlines() if not line.startswith("pip ")]
 
 
-def own(given: Mapping[str, Any]) -> dict[str, str]:
+def run_tables(keys: Mapping[str, Any]) -> dict[str, str]:
     """The tables of our own run."""
-    return {key: f"own_{name}" for key, name in given["output"].items()}
+    return {key: f"own_{name}" for key, name in keys["output"].items()}
 
 
 def same(theirs: Mapping[Any, Mapping[str, Any]], ours: Mapping[Any, Mapping[str, Any]]) -> None:

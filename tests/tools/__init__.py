@@ -83,8 +83,8 @@ def positives(labels: Labels, rel: int = 1) -> dict[str, list[str]]:
 
     A query without any is not there: such a tool has not heard of it.
     """
-    found = {q: [i for i, grade in items.items() if grade >= rel] for q, items in labels.items()}
-    return {query: items for query, items in found.items() if items}
+    relevant = {q: [i for i, grade in items.items() if grade >= rel] for q, items in labels.items()}
+    return {query: items for query, items in relevant.items() if items}
 
 
 def rows(lists: Lists, labels: Labels) -> Iterator[tuple[str, list[float], list[float]]]:

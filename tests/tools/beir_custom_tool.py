@@ -18,14 +18,14 @@ version = beir_tool.version
 def per_query(lists: Lists, labels: Labels, text: str) -> Values:
     """One evaluation a query; one without a list is 0."""
     return {
-        query: mean({query: lists[query]} if query in lists else {}, {query: own}, text)
-        for query, own in labels.items()
+        query: mean({query: lists[query]} if query in lists else {}, {query: grades}, text)
+        for query, grades in labels.items()
     }
 
 
 def mean(lists: Lists, labels: Labels, text: str) -> float:
-    asked, name = metrics[text]
-    shown = {query: dict(own) for query, own in lists.items() if query in labels}
+    metric, name = metrics[text]
+    retrieved = {query: dict(scores) for query, scores in lists.items() if query in labels}
     tool = peer(beir_tool.MODULE).EvaluateRetrieval
     k = cutoff(text)
-    return float(tool.evaluate_custom(labels, shown, [k], asked)[f"{name}@{k}"])
+    return float(tool.evaluate_custom(labels, retrieved, [k], metric)[f"{name}@{k}"])

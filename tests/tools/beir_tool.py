@@ -35,10 +35,10 @@ def mean(lists: Lists, labels: Labels, text: str) -> float:
 
 def frozen(tables: Lists | Labels) -> Any:
     """What a cache can be asked for: evaluations have all metrics at once."""
-    return tuple((query, tuple(own.items())) for query, own in tables.items())
+    return tuple((query, tuple(values.items())) for query, values in tables.items())
 
 
 @cache
 def _scores(lists: Any, labels: Any) -> Any:
-    shown, truth = ({query: dict(own) for query, own in rows} for rows in (lists, labels))
-    return peer(MODULE).EvaluateRetrieval.evaluate(truth, shown, CUTOFFS)
+    retrieved, truth = ({query: dict(values) for query, values in rows} for rows in (lists, labels))
+    return peer(MODULE).EvaluateRetrieval.evaluate(truth, retrieved, CUTOFFS)

@@ -35,10 +35,10 @@ def mean(lists: Lists, labels: Labels, text: str) -> float:
     settings = [f"top={cutoff(text)}"] if "@" in text else []
     name, _, type_ = metrics[text].partition(":")
     settings += [type_] if type_ else []
-    found = peer("catboost.utils").eval_metric(
+    values = peer("catboost.utils").eval_metric(
         [grade for _, grades, _ in parts for grade in grades],
         [score for *_, scores in parts for score in scores],
         f"{name}:{';'.join(settings)}" if settings else name,
         group_id=[number for number, (_, grades, _) in enumerate(parts) for _ in grades],
     )
-    return float(found[0])
+    return float(values[0])

@@ -21,7 +21,7 @@ def per_query(lists: Lists, labels: Labels, text: str) -> Values:
     tool = peer(MODULE)
     metric = getattr(tool, metrics[text])
     words = {True: tool.Verdict.YES, False: tool.Verdict.NO}
-    found = {}
+    values = {}
     for query, scores in lists.items():
         graded = labels.get(query, {})
         case = metric.__new__(metric)  # its constructor asks for a language model
@@ -30,8 +30,8 @@ def per_query(lists: Lists, labels: Labels, text: str) -> Values:
             SimpleNamespace(verdict=words[graded.get(item, 0) > 0])
             for item in top(ordered(scores), text)
         ]
-        found[query] = float(case._calculate_score())
-    return found
+        values[query] = float(case._calculate_score())
+    return values
 
 
 def mean(lists: Lists, labels: Labels, text: str) -> float:

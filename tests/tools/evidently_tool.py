@@ -59,9 +59,9 @@ def _reported(rows: tuple[object, ...], name: str, k: int) -> list[float]:
         user_id="user", item_id="item", target="target", prediction="score"
     )
     data = tool.Dataset.from_pandas(table, tool.DataDefinition(ranking=[ranking]))
-    (found,) = (
+    (reported,) = (
         tool.Report([getattr(peer("evidently.metrics"), name)(k=k)])
         .run(data, None)
         .dict()["metrics"]
     )
-    return [float(value) for value in found["value"]["value"].values()]
+    return [float(value) for value in reported["value"]["value"].values()]

@@ -29,8 +29,8 @@ def version() -> str:
 
 
 def per_query(lists: Lists, labels: Labels, text: str) -> Values:
-    found = _run(lists, labels, text)["individual_scores"]
-    return dict(zip(labels, map(float, found), strict=True))
+    scores = _run(lists, labels, text)["individual_scores"]
+    return dict(zip(labels, map(float, scores), strict=True))
 
 
 def mean(lists: Lists, labels: Labels, text: str) -> float:
@@ -49,9 +49,9 @@ def _run(lists: Lists, labels: Labels, text: str) -> Any:
         ]
         for items in labels.values()
     ]
-    shown = [
+    retrieved = [
         [document(content=item) for item in top(ordered(lists.get(query, {})), text)]
         for query in labels
     ]
     evaluator = getattr(peer(MODULE), name)(**arguments)
-    return evaluator.run(ground_truth_documents=truth, retrieved_documents=shown)
+    return evaluator.run(ground_truth_documents=truth, retrieved_documents=retrieved)

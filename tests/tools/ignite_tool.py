@@ -30,10 +30,10 @@ def per_query(lists: Lists, labels: Labels, text: str) -> Values:
 
 def mean(lists: Lists, labels: Labels, text: str) -> float:
     k, torch = cutoff(text), peer("torch")
-    given = {"gain_function": "linear_rank"} if "linear" in text else {}
-    metric = getattr(peer("ignite.metrics"), metrics[text])(top_k=[k], **given)
+    options = {"gain_function": "linear_rank"} if "linear" in text else {}
+    metric = getattr(peer("ignite.metrics"), metrics[text])(top_k=[k], **options)
     for _, grades, scores in rows(lists, labels):
         missing = max(0, k - len(scores))
-        shown, truth = [*scores, *[LOWEST] * missing], [*grades, *[0.0] * missing]
-        metric.update((torch.tensor([shown]), torch.tensor([truth])))
+        padded_scores, padded_grades = [*scores, *[LOWEST] * missing], [*grades, *[0.0] * missing]
+        metric.update((torch.tensor([padded_scores]), torch.tensor([padded_grades])))
     return float(metric.compute()[0])

@@ -37,6 +37,6 @@ def by(provider: str, lists: Lists, labels: Labels, name: str) -> tuple[Values, 
     """The values of a measure, and their mean, from a provider of ir_measures."""
     tool = peer("ir_measures")
     measure = tool.parse_measure(name)
-    found = tool.providers.registry[provider].calc([measure], labels, lists)
-    own = {row.query_id: row.value for row in found.per_query}
-    return own, found.aggregated[measure]
+    results = tool.providers.registry[provider].calc([measure], labels, lists)
+    values = {row.query_id: row.value for row in results.per_query}
+    return values, results.aggregated[measure]

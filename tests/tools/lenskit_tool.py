@@ -29,8 +29,8 @@ def version() -> str:
 
 
 def per_query(lists: Lists, labels: Labels, text: str) -> Values:
-    found = _measured(lists, labels, text).list_metrics().iloc[:, 0]
-    return {query: float(value) for query, value in found.items()}
+    values = _measured(lists, labels, text).list_metrics().iloc[:, 0]
+    return {query: float(value) for query, value in values.items()}
 
 
 def mean(lists: Lists, labels: Labels, text: str) -> float:
@@ -40,12 +40,12 @@ def mean(lists: Lists, labels: Labels, text: str) -> float:
 def _measured(lists: Lists, labels: Labels, text: str) -> object:
     data, tool = peer("lenskit.data"), peer("lenskit.metrics")
     name, arguments = metrics[text]
-    shown = data.ItemListCollection(["user_id"])
+    recommended = data.ItemListCollection(["user_id"])
     for query, scores in lists.items():
-        shown.add(data.ItemList(item_ids=ordered(scores), ordered=True), user_id=query)
+        recommended.add(data.ItemList(item_ids=ordered(scores), ordered=True), user_id=query)
     test = data.ItemListCollection(["user_id"])
     for query, items in positives(labels).items():
         ratings = [float(labels[query][item]) for item in items]
         test.add(data.ItemList(item_ids=items, rating=ratings), user_id=query)
     metric = getattr(peer("lenskit.metrics.ranking"), name)(cutoff(text), **arguments)
-    return tool.RunAnalysis(metric).measure(shown, test)
+    return tool.RunAnalysis(metric).measure(recommended, test)

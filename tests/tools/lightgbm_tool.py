@@ -22,11 +22,11 @@ def per_query(lists: Lists, labels: Labels, text: str) -> Values:
 def mean(lists: Lists, labels: Labels, text: str) -> float:
     tool, numpy = peer("lightgbm"), peer("numpy")
     parts = list(rows(lists, labels))
-    grades = [grade for _, own, _ in parts for grade in own]
+    grades = [grade for _, query_grades, _ in parts for grade in query_grades]
     data = tool.Dataset(
         numpy.zeros((len(grades), 1)),
         grades,
-        group=[len(own) for _, own, _ in parts],
+        group=[len(query_grades) for _, query_grades, _ in parts],
         init_score=[score for *_, scores in parts for score in scores],
         params={"verbose": -1, "feature_pre_filter": False},
     )

@@ -21,13 +21,13 @@ def version() -> str:
 def per_query(lists: Lists, labels: Labels, text: str) -> Values:
     """Impressions without a relevant row are left out: they are 0 / 0."""
     numpy, score = peer("numpy"), getattr(peer(MODULE), metrics[text])
-    more = [cutoff(text)] if "@" in text else []
+    arguments = [cutoff(text)] if "@" in text else []
     values: Values = {}
     for query, scores in lists.items():
         grades = [int(labels.get(query, {}).get(str(item), 0) >= 1) for item in scores]
         if any(grades):
-            shown = numpy.array([*scores.values()])
-            values[query] = float(score(numpy.array(grades), shown, *more))
+            predictions = numpy.array([*scores.values()])
+            values[query] = float(score(numpy.array(grades), predictions, *arguments))
     return values
 
 

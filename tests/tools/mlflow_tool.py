@@ -26,11 +26,11 @@ def per_query(lists: Lists, labels: Labels, text: str) -> Values:
     queries = list(dict.fromkeys([*labels, *lists]))
     relevant, tool = positives(labels), peer(MODULE)
     series = peer("pandas").Series
-    found = getattr(tool, metrics[text])(cutoff(text))(
+    evaluated = getattr(tool, metrics[text])(cutoff(text))(
         series([ordered(lists.get(query, {})) for query in queries]),
         series([relevant.get(query, []) for query in queries]),
     )
-    return dict(zip(queries, map(float, found.scores), strict=True))
+    return dict(zip(queries, map(float, evaluated.scores), strict=True))
 
 
 def mean(lists: Lists, labels: Labels, text: str) -> float:

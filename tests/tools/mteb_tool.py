@@ -32,11 +32,11 @@ def version() -> str:
 
 def per_query(lists: Lists, labels: Labels, text: str) -> Values:
     """MRR has one mean a query, the others are kept for each."""
-    own = metrics[text][2]
+    prefix = metrics[text][2]
     run = [query for query in lists if query in labels]
-    if own:
-        found = _all_scores(lists, labels).all_scores
-        return {query: float(found[query][f"{own}_{cutoff(text)}"]) for query in run}
+    if prefix:
+        scores = _all_scores(lists, labels).all_scores
+        return {query: float(scores[query][f"{prefix}_{cutoff(text)}"]) for query in run}
     return {query: mean({query: lists[query]}, labels, text) for query in run}
 
 
@@ -46,11 +46,11 @@ def mean(lists: Lists, labels: Labels, text: str) -> float:
 
 
 def _all_scores(lists: Lists, labels: Labels) -> Any:
-    shown = {query: own for query, own in lists.items() if query in labels}
-    return _scores(frozen(shown), frozen(labels))
+    retrieved = {query: scores for query, scores in lists.items() if query in labels}
+    return _scores(frozen(retrieved), frozen(labels))
 
 
 @cache
 def _scores(lists: Any, labels: Any) -> Any:
-    shown, truth = ({query: dict(own) for query, own in rows} for rows in (lists, labels))
-    return peer(MODULE).calculate_retrieval_scores(shown, truth, CUTOFFS)
+    retrieved, truth = ({query: dict(values) for query, values in rows} for rows in (lists, labels))
+    return peer(MODULE).calculate_retrieval_scores(retrieved, truth, CUTOFFS)

@@ -32,13 +32,15 @@ def version() -> str:
 
 def per_query(lists: Lists, labels: Labels, text: str) -> Values:
     """What was not evaluated is given as NaN, and NaN is what Phoenix has no value for."""
-    tool, found = _module(), {}
+    tool, values = _module(), {}
     for query, scores in lists.items():
         graded = labels.get(query, {})
-        shown = tool.RetrievalMetrics(float(graded.get(item, math.nan)) for item in ordered(scores))
+        retrieval = tool.RetrievalMetrics(
+            float(graded.get(item, math.nan)) for item in ordered(scores)
+        )
         arguments = [cutoff(text)] if "@" in text else []
-        found[query] = float(getattr(shown, metrics[text])(*arguments))
-    return {query: value for query, value in found.items() if not math.isnan(value)}
+        values[query] = float(getattr(retrieval, metrics[text])(*arguments))
+    return {query: value for query, value in values.items() if not math.isnan(value)}
 
 
 def mean(lists: Lists, labels: Labels, text: str) -> float:
@@ -50,7 +52,7 @@ def mean(lists: Lists, labels: Labels, text: str) -> float:
 def _module() -> Any:
     try:
         path = next(
-            one for one in files("arize-phoenix") or () if one.name == "retrieval_metrics.py"
+            file for file in files("arize-phoenix") or () if file.name == "retrieval_metrics.py"
         )
     except (PackageNotFoundError, StopIteration):
         (pytest.fail if REQUIRED else pytest.skip)("could not import 'phoenix'")

@@ -26,10 +26,10 @@ def version() -> str:
 
 def per_query(lists: Lists, labels: Labels, text: str) -> Values:
     tool, name = peer("pytrec_eval"), metrics[text]
-    found = tool.RelevanceEvaluator(labels, {name}).evaluate(lists)
-    return {query: row[name] for query, row in found.items()}
+    rows = tool.RelevanceEvaluator(labels, {name}).evaluate(lists)
+    return {query: row[name] for query, row in rows.items()}
 
 
 def mean(lists: Lists, labels: Labels, text: str) -> float:
-    own = list(per_query(lists, labels, text).values())
-    return peer("pytrec_eval").compute_aggregated_measure(metrics[text], own)
+    values = list(per_query(lists, labels, text).values())
+    return peer("pytrec_eval").compute_aggregated_measure(metrics[text], values)

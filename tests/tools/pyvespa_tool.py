@@ -42,12 +42,12 @@ def per_query(lists: Lists, labels: Labels, text: str) -> Values:
 
 
 def mean(lists: Lists, labels: Labels, text: str) -> float:
-    shown = tuple((query, tuple(ordered(items))) for query, items in lists.items())
+    retrieved = tuple((query, tuple(ordered(items))) for query, items in lists.items())
     truth = tuple(
         (query, tuple((item, labels[query][item]) for item in items))
         for query, items in positives(labels).items()
     )
-    scores = _scores(shown, truth, is_graded="linear" in text)
+    scores = _scores(retrieved, truth, is_graded="linear" in text)
     return scores[f"{metrics[text]}@{cutoff(text)}"]
 
 
@@ -62,7 +62,8 @@ class _Application:
 
     def _answer(self, items: tuple[str, ...]) -> Any:
         hits = [
-            {"fields": {"id": item}, "relevance": -float(place)} for place, item in enumerate(items)
+            {"fields": {"id": item}, "relevance": -float(position)}
+            for position, item in enumerate(items)
         ]
         answer = {"root": {"children": hits}, "timing": {"searchtime": 0.0}}
         return peer("vespa.io").VespaQueryResponse(answer, 200, "")
@@ -74,8 +75,8 @@ def _scores(lists: Any, truth: Any, *, is_graded: bool) -> dict[str, float]:
     evaluator = peer("vespa.evaluation").VespaEvaluator(
         {query: query for query, _ in truth},
         {
-            query: {item: grade / MOST for item, grade in own} if is_graded else {*dict(own)}
-            for query, own in truth
+            query: {item: grade / MOST for item, grade in pairs} if is_graded else {*dict(pairs)}
+            for query, pairs in truth
         },
         lambda text, top: {"query": text, "hits": top},
         _Application(dict(lists)),

@@ -28,11 +28,11 @@ def version() -> str:
 def per_query(lists: Lists, labels: Labels, text: str) -> Values:
     """Of lists alone: a verdict needs a context. NaN is what Ragas has no value for."""
     relevant = positives(labels)
-    found = {
+    values = {
         query: _value(top(ordered(lists[query]), text), relevant.get(query, []), text)
         for query in lists
     }
-    return {query: value for query, value in found.items() if not math.isnan(value)}
+    return {query: value for query, value in values.items() if not math.isnan(value)}
 
 
 def mean(lists: Lists, labels: Labels, text: str) -> float:

@@ -47,5 +47,5 @@ def _run(lists: Lists, labels: Labels, name: str) -> tuple[Values, float]:
     scores = {q: {i: float(s) for i, s in items.items()} for q, items in lists.items()}
     run = tool.Run(scores)
     tool.evaluate(tool.Qrels(labels), run, [name], make_comparable=True)
-    own = {query: float(value) for query, value in run.scores[name].items()}
-    return own, float(run.mean_scores[name])
+    values = {query: float(value) for query, value in run.scores[name].items()}
+    return values, float(run.mean_scores[name])

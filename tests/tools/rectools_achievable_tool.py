@@ -11,8 +11,8 @@ metrics = {f"ndcg@{k}": ("NDCG", {"divide_by_achievable": True}) for k in (1, 3,
 
 
 def per_query(lists: Lists, labels: Labels, text: str) -> Values:
-    found = _metric(*metrics[text], cutoff(text)).calc_per_user(*_tables(lists, labels))
-    return {query: float(value) for query, value in found.items()}
+    values = _metric(*metrics[text], cutoff(text)).calc_per_user(*_tables(lists, labels))
+    return {query: float(value) for query, value in values.items()}
 
 
 def mean(lists: Lists, labels: Labels, text: str) -> float:

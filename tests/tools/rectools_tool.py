@@ -26,8 +26,8 @@ def version() -> str:
 
 
 def per_query(lists: Lists, labels: Labels, text: str) -> Values:
-    found = _metric(*metrics[text], cutoff(text)).calc_per_user(*_tables(lists, labels))
-    return {query: float(value) for query, value in found.items()}
+    values = _metric(*metrics[text], cutoff(text)).calc_per_user(*_tables(lists, labels))
+    return {query: float(value) for query, value in values.items()}
 
 
 def mean(lists: Lists, labels: Labels, text: str) -> float:

@@ -23,20 +23,20 @@ def version() -> str:
 
 def per_query(lists: Lists, labels: Labels, text: str) -> Values:
     descriptors = peer("replay.metrics.descriptors")
-    found = _run(lists, labels, text, mode=descriptors.PerUser())
-    return {query: float(value) for query, value in found.items()}
+    values = _run(lists, labels, text, mode=descriptors.PerUser())
+    return {query: float(value) for query, value in values.items()}
 
 
 def mean(lists: Lists, labels: Labels, text: str) -> float:
     return float(_run(lists, labels, text))
 
 
-def _run(lists: Lists, labels: Labels, text: str, **more: object) -> object:
+def _run(lists: Lists, labels: Labels, text: str, **options: object) -> object:
     pandas, name = peer("pandas"), metrics[text]
-    shown = [(q, str(i), float(s)) for q, items in lists.items() for i, s in items.items()]
+    retrieved = [(q, str(i), float(s)) for q, items in lists.items() for i, s in items.items()]
     true = [(q, i) for q, items in positives(labels).items() for i in items]
-    (found,) = getattr(peer("replay.metrics"), name)(cutoff(text), **more)(
-        pandas.DataFrame(shown, columns=["query_id", "item_id", "rating"]),
+    (result,) = getattr(peer("replay.metrics"), name)(cutoff(text), **options)(
+        pandas.DataFrame(retrieved, columns=["query_id", "item_id", "rating"]),
         pandas.DataFrame(true, columns=["query_id", "item_id"]),
     ).values()
-    return found
+    return result

@@ -37,19 +37,19 @@ def per_query(lists: Lists, labels: Labels, text: str) -> Values:
 
 
 def mean(lists: Lists, labels: Labels, text: str) -> float:
-    shown = tuple((query, tuple(items.items())) for query, items in lists.items())
+    retrieved = tuple((query, tuple(items.items())) for query, items in lists.items())
     truth = tuple((query, tuple(items)) for query, items in positives(labels).items())
-    return float(_measured(shown, truth)[metrics[text]][cutoff(text)])
+    return float(_measured(retrieved, truth)[metrics[text]][cutoff(text)])
 
 
 @cache
-def _measured(shown: Any, truth: Any) -> Any:
+def _measured(retrieved: Any, truth: Any) -> Any:
     names = ("mrr_at_k", "ndcg_at_k", "accuracy_at_k", "precision_recall_at_k", "map_at_k")
     relevant = {query: set(items) for query, items in truth}
     evaluator = peer("sentence_transformers.evaluation").InformationRetrievalEvaluator(
         dict.fromkeys(relevant, ""), {}, relevant, **dict.fromkeys(names, CUTOFFS)
     )
-    lists = dict(shown)
+    lists = dict(retrieved)
     return evaluator.compute_metrics(
         [
             [{"corpus_id": item, "score": score} for item, score in lists.get(query, ())]

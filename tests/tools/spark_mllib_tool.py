@@ -56,8 +56,8 @@ def _pairs(lists: Lists, labels: Labels) -> dict[str, Pair]:
 
 
 def _mean(pairs: list[Pair], text: str) -> float:
-    found = getattr(_ranking_metrics(repr(pairs)), metrics[text])
-    return float(found(cutoff(text)) if "@" in text else found)
+    method = getattr(_ranking_metrics(repr(pairs)), metrics[text])
+    return float(method(cutoff(text)) if "@" in text else method)
 
 
 @cache

@@ -29,8 +29,8 @@ def per_query(lists: Lists, labels: Labels, text: str) -> Values:
 def mean(lists: Lists, labels: Labels, text: str) -> float:
     torch, tool = peer("torch"), peer("torchmetrics.retrieval")
     name, _, adaptive = metrics[text].partition(" ")
-    more = {"adaptive_k": True} if adaptive else {}
-    metric = getattr(tool, name)(top_k=cutoff(text), **more)
+    options = {"adaptive_k": True} if adaptive else {}
+    metric = getattr(tool, name)(top_k=cutoff(text), **options)
     graded = name == "RetrievalNormalizedDCG"
     rows = [
         (index, score, labels.get(query, {}).get(str(item), 0))

@@ -37,8 +37,8 @@ def per_query(lists: Lists, labels: Labels, text: str) -> Values:
     values = {}
     for query in golden:
         scores = lists.get(query, {})
-        shown = [[*scores], [*scores.values()]]
-        values[query] = float(getattr(tool, metrics[text])(query, *shown, **cut))
+        chunks = [[*scores], [*scores.values()]]
+        values[query] = float(getattr(tool, metrics[text])(query, *chunks, **cut))
     return {query: value for query, value in values.items() if not math.isnan(value)}
 
 

@@ -17,8 +17,8 @@ SUFFIX = ""
 def named(suffix: str) -> dict[str, str]:
     """Our texts, and the tool's."""
     cut = {f"{ours}@{k}": f"{name}@{k}{suffix}" for ours, name in NAMES.items() for k in (1, 3, 10)}
-    whole = {ours: f"{NAMES[ours]}{suffix}" for ours in ("ndcg", "ap")}
-    return whole | cut
+    uncut = {ours: f"{NAMES[ours]}{suffix}" for ours in ("ndcg", "ap")}
+    return uncut | cut
 
 
 metrics = named(SUFFIX)
@@ -46,11 +46,11 @@ def evaluated(lists: Lists, labels: Labels, text: str, name: str) -> float:
     """What the tool prints, with 17 digits."""
     tool, numpy = peer("xgboost"), peer("numpy")
     parts = list(rows(lists, labels))
-    grades = [grade for _, own, _ in parts for grade in own]
+    grades = [grade for _, query_grades, _ in parts for grade in query_grades]
     data = tool.DMatrix(
         numpy.zeros((len(grades), 1)),
         grades if text.startswith("ndcg") else [min(grade, 1.0) for grade in grades],
-        group=[len(own) for _, own, _ in parts],
+        group=[len(query_grades) for _, query_grades, _ in parts],
         base_margin=[score for *_, scores in parts for score in scores],
     )
     model = tool.Booster(
