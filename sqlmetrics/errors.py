@@ -241,8 +241,12 @@ def unknown(kind: str, given_name: object, known_names: Iterable[str]) -> str:
 
     >>> unknown("system", "control", ["control ", "treatment"])
     "unknown system 'control'; did you mean 'control '? known: 'control ', treatment"
+    >>> unknown("stratum column", "country", [])
+    "unknown stratum column 'country'; there is none"
     """
     names = sorted(str(name) for name in known_names if name is not None)
+    if not names:
+        return f"unknown {kind} {given_name!r}; there is none"
     seen_names = (name if name and name.strip() == name else repr(name) for name in names)
     return (
         f"unknown {kind} {given_name!r}{did_you_mean(given_name, names) or ';'} "

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from sqlmetrics.engines.url import nearest_file
 from sqlmetrics.errors import InputError
 
 FORMULA = ("=", "+", "-", "@", "\t", "\r")
@@ -142,7 +143,8 @@ def _text(path: str | Path) -> str:
     try:
         return Path(path).read_bytes().decode("utf-8-sig")
     except OSError as error:
-        raise InputError(f"cannot read {str(path)!r}: {error.strerror}") from None
+        near = nearest_file(str(path)) if isinstance(error, FileNotFoundError) else ""
+        raise InputError(f"cannot read {str(path)!r}: {error.strerror}{near}") from None
     except UnicodeDecodeError as error:
         raise InputError(
             f"{str(path)!r} is not UTF-8 (byte {error.start}); save it as 'CSV UTF-8'"

@@ -369,7 +369,12 @@ class DuckDB(Driver):
         except (duckdb.Error, RuntimeError) as error:  # as versions of DuckDB refuse a surrogate
             if odd := next((char for char in sql if "\ud800" <= char <= "\udfff"), ""):
                 raise InputError(f"a name or text has {odd!r}, which is not a character") from error
-            if isinstance(error, duckdb.InvalidInputException | duckdb.ConversionException):
+            is_cut = (
+                isinstance(error, duckdb.IOException) and "gzip stream" in str(error).casefold()
+            )
+            if is_cut or isinstance(
+                error, duckdb.InvalidInputException | duckdb.ConversionException
+            ):
                 raise InputError(f"cannot be read: {_brief(error)}") from error
             if isinstance(error, duckdb.Error):
                 raise EngineError(f"DuckDB failed: {_brief(error)}", sql) from error

@@ -516,6 +516,7 @@ def test_the_sql_alone(shop: Path) -> None:
         (["sheet", "no.yml"], "cannot read the spec"),
         (["sheet", "search.yml", "-k", "0"], "k must be 1 or more"),
         (["sheet", "search.yml", "--sample", "no.csv"], "cannot read 'no.csv'"),
+        (["sheet-import", "label.csv", "--labels", "labels.csv"], "did you mean 'labels.csv'?"),
         (
             ["sheet", "search.yml", "--sample", "sample.csv", "--limit", "2"],
             "--limit: the sheet of",
