@@ -27,7 +27,7 @@ from sqlmetrics.catalog.metric import (
 from sqlmetrics.catalog.online import ONLINE, function_named, of_column
 from sqlmetrics.catalog.option import Choice, Value, is_number, plain
 from sqlmetrics.catalog.tool_names import DOTTED, called_by_tools, whose
-from sqlmetrics.errors import SpecError, nearest, unknown
+from sqlmetrics.errors import SpecError, nearest, shortened, unknown
 from sqlmetrics.sql.dialects import is_reserved
 
 Setting = Parameter | Value
@@ -238,6 +238,8 @@ def parse(text: str) -> Measure:
 
 def parse_beside(text: str, files: Mapping[str, Metric]) -> Measure:
     """The same beside metrics of the user's own: name -> metric of a file."""
+    if not isinstance(text, str):
+        raise SpecError(f"a metric must be a text like ndcg@10, given {shortened(repr(text))}")
     if len(text) > LONGEST:
         raise SpecError(
             f"the text of a metric has at most {LONGEST} characters, given {len(text):,}"

@@ -238,6 +238,22 @@ def test_an_error_in_a_notebook_begins_with_its_sentence_and_has_the_readers_lin
     assert len(traceback) < 8
 
 
+def test_what_is_no_text_number_or_table_is_told(tmp_path: Path) -> None:
+    for verb, message in (
+        (lambda: sm.parse(None), "a metric must be a text like ndcg@10, given None"),
+        (lambda: sm.explain(5), "name must be a text like ndcg@10 or ties, given 5"),
+        (lambda: sm.evaluate(RANKINGS, LABELS, "mrr", check="yes"), "like 0.01, given 'yes'"),
+    ):
+        with pytest.raises(sm.SpecError, match=message):
+            verb()
+    (tmp_path / "run.txt").write_text("q Q0 a 1 2.0 r\n", encoding="utf-8")
+    with (
+        (tmp_path / "run.txt").open(encoding="utf-8") as file,
+        pytest.raises(sm.InputError, match=r"given an open file of '.*run.txt'; give its path"),
+    ):
+        sm.evaluate(file, LABELS, "mrr")
+
+
 def test_explain_shows_its_lines() -> None:
     text = sm.explain("ndcg@10")
     assert repr(text) == text

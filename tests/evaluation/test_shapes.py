@@ -74,6 +74,7 @@ RUNS: Mapping[str, Callable[[Any], Any]] = {
     "array": lambda scores: scores,
     "float32": lambda scores: scores.astype(np.float32),
     "float16": lambda scores: scores.astype(np.float16),
+    "longdouble": lambda scores: scores.astype(np.longdouble),
     "lists": lambda scores: scores.tolist(),
     "whole scores": lambda scores: (scores * 8 + 1).astype(int) - 3,
     "masked array of no mask": lambda scores: np.ma.array(scores, mask=False),

@@ -145,10 +145,13 @@ def share_of(check: bool | float) -> float:
     Raises:
         SpecError: If it is no share.
     """
-    share = float(check)
+    try:
+        share = float(check)
+    except (TypeError, ValueError):
+        share = math.nan
     if not (math.isfinite(share) and 0 <= share <= 1):
         raise SpecError(
-            f"check must be True, False or a share of the queries like 0.01, given {check}"
+            f"check must be True, False or a share of the queries like 0.01, given {check!r}"
         )
     return share
 

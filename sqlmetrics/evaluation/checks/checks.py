@@ -24,6 +24,7 @@ from sqlmetrics.evaluation.checks.named_values import unknown_values
 from sqlmetrics.evaluation.checks.prescan import CLEAR, Prescan, is_possible, screen
 from sqlmetrics.evaluation.checks.problem import EXAMPLES, Problem, refusal, remedy_for
 from sqlmetrics.evaluation.checks.rules import (
+    OWN_ROLES,
     UNMAPPED,
     UNREADABLE_DAY,
     GroupCheck,
@@ -32,7 +33,6 @@ from sqlmetrics.evaluation.checks.rules import (
     row_checks,
 )
 from sqlmetrics.evaluation.checks.scores import problems_of_scores, text_scores
-from sqlmetrics.evaluation.inputs.formats import LINE_LENGTH
 from sqlmetrics.evaluation.inputs.guess import group_columns
 from sqlmetrics.evaluation.inputs.names import NAMES, plain
 from sqlmetrics.evaluation.inputs.paths import absent, unreadable
@@ -238,7 +238,7 @@ class _Look:
             for role, name in column_by_role.items():
                 if name.casefold() not in folded:
                     use = "read by a metric" if is_column_role(role) else f"used as {role}"
-                    names = (column for column in columns if column != LINE_LENGTH)
+                    names = columns.keys() - self._own_columns(table).values()
                     message = f"{unknown('column', name, names)} ({use})"
                     yield Problem(table, message, 1)
                 elif name.casefold() in gaps:
@@ -250,6 +250,11 @@ class _Look:
                 elif name.casefold() in renamed:
                     message = f"two columns are called {name!r}, or differ only in case; rename one"
                     yield Problem(table, message, 1)
+
+    def _own_columns(self, table: str) -> dict[str, str]:
+        """Role -> column, of those that are in no table but made when it is read."""
+        columns = self.plan.shape.columns[table]
+        return {role: name for role, name in columns.items() if role in OWN_ROLES}
 
     def _unread(self, table: str, columns: Iterable[str], error: InputError) -> Iterator[Problem]:
         """What cannot be read, unless the column of days is not there, which is told by itself.
@@ -630,6 +635,8 @@ class _Look:
         read = "cast({column} as varchar)" if reads_files else "{column}"
         columns = self.plan.shape.columns[table]
         condition = rule.text(columns[rule.role], read)
+        own_roles = self._own_columns(table).keys() - {rule.role}
+        columns = {role: name for role, name in columns.items() if role not in own_roles}
         column_list = ", ".join(identifier(name) for name in columns.values())
         select = (
             f"select {column_list} from {self.sources[table]} where {condition} limit {EXAMPLES}"

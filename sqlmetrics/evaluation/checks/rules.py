@@ -160,6 +160,9 @@ _NEGATIVE = _outside(
 _VECTOR = "try_cast({column} as double[])"
 _LARGEST_SIZE = f"list_max(list_transform({_VECTOR}, lambda one: abs(one)))"
 
+OWN_ROLES = ("run line", "qrels line", "lists")
+"""Roles of columns that no table has: they are made when it is read, for a check of its rows."""
+
 ROW_CHECKS: Mapping[str, tuple[RowCheck, ...]] = {
     "rankings": (
         RowCheck(

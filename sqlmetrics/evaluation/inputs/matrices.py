@@ -157,7 +157,8 @@ class Matrix:
         }
         if value:
             numbers = self.values
-            if numbers.dtype.kind == "b" or numbers.dtype.itemsize == 2:  # float16
+            # float16 and longdouble, which Arrow or its lists have not
+            if numbers.dtype.kind == "b" or numbers.dtype.itemsize in (2, 12, 16):
                 numbers = numbers.astype(float)
             columns[value] = pa.LargeListArray.from_arrays(ends, pa.array(numbers))
         return pa.table(columns)

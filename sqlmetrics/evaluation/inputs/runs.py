@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from io import IOBase
 from numbers import Number
 from pathlib import PurePath
 from typing import Any
@@ -73,9 +74,16 @@ def in_memory(input_table: Any) -> Any:
 
     >>> in_memory(iter([("q", "a", 1.0)])), in_memory("run.csv")
     ([('q', 'a', 1.0)], 'run.csv')
+
+    Raises:
+        InputError: If it is an open file.
     """
     if isinstance(input_table, StageRuns):
         return StageRuns(in_memory(input_table.runs))
+    if isinstance(input_table, IOBase):
+        name = getattr(input_table, "name", None)
+        of_file = f" of {name!r}" if isinstance(name, str) else ""
+        raise InputError(f"given an open file{of_file}; give its path, or what was read from it")
     if _is_read_once(input_table):
         return input_table.read_all() if hasattr(input_table, "read_all") else list(input_table)
     if isinstance(input_table, Mapping) and any(map(_is_read_once, input_table.values())):

@@ -25,7 +25,7 @@ from sqlmetrics.catalog.option import Choice, Option, Value
 from sqlmetrics.catalog.presets import PRESETS
 from sqlmetrics.catalog.tool_names import in_our_words, whose
 from sqlmetrics.engines.database import connect
-from sqlmetrics.errors import InputError, SpecError, unknown
+from sqlmetrics.errors import InputError, SpecError, shortened, unknown
 from sqlmetrics.evaluation.evaluate import evaluate
 from sqlmetrics.evaluation.execution import run
 from sqlmetrics.evaluation.inputs.open import opened
@@ -396,6 +396,8 @@ def explain_name(name: str, preset: str | None = None, metrics_from: Any = ()) -
     """
     if preset is not None and preset not in PRESETS:
         raise SpecError(unknown("preset", preset, PRESETS))
+    if not isinstance(name, str):
+        raise SpecError(f"name must be a text like ndcg@10 or ties, given {shortened(repr(name))}")
     if name.strip().casefold() in PRESETS:
         return "\n\n".join(_of_preset(name.strip().casefold()))
     option = OPTIONS.get(name.strip().casefold())
