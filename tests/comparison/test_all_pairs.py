@@ -38,12 +38,12 @@ def world(n_systems: int = SYSTEMS, n_queries: int = 60) -> tuple[pa.Table, pa.T
     return pa.Table.from_pylist(rows), pa.Table.from_pylist(graded)
 
 
-def is_own(row: dict[str, Any]) -> bool:
+def is_of_system(row: dict[str, Any]) -> bool:
     """Whether a query is one that the row's system was asked."""
     return " " not in row["query_id"] or row["query_id"].startswith(f"{row['system']} ")
 
 
-def of_own_queries(rankings: pa.Table, labels: pa.Table) -> tuple[pa.Table, pa.Table]:
+def with_separate_queries(rankings: pa.Table, labels: pa.Table) -> tuple[pa.Table, pa.Table]:
     """The same with queries of each system's own, as in an A/B test."""
     rows = [
         row | {"query_id": f"{row['system']} {row['query_id']}"} for row in rankings.to_pylist()
@@ -69,7 +69,7 @@ def p_value(new: dict[Any, float], old: dict[Any, float], paired: bool) -> float
 @pytest.mark.parametrize("paired", [True, False])
 def test_each_pair_is_that_of_peers_and_that_compared_alone(paired: bool) -> None:
     multitest = pytest.importorskip("statsmodels.stats.multitest")
-    rankings, labels = world() if paired else of_own_queries(*world())
+    rankings, labels = world() if paired else with_separate_queries(*world())
     comparison = sm.compare(rankings, labels, METRICS, all_pairs=True, paired=paired)
     names = [f"s{number}" for number in range(SYSTEMS)]
     assert {(row["baseline"], row["system"]) for row in comparison} == {*combinations(names, 2)}
@@ -79,7 +79,7 @@ def test_each_pair_is_that_of_peers_and_that_compared_alone(paired: bool) -> Non
         (system, metric): {
             row["query_id"]: row[column]
             for row in per_query
-            if row["system"] == system and row[column] is not None and is_own(row)
+            if row["system"] == system and row[column] is not None and is_of_system(row)
         }
         for system in names
         for metric, column in zip(METRICS, ("ndcg_at_5", "mrr", "first_rank"), strict=True)

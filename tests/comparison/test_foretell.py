@@ -106,10 +106,10 @@ def test_numbers_are_those_of_numpy(connection: Any) -> None:
         assert estimates["sensitivity"] == called.mean()
     observed = np.cov([columns[name, "difference"] for name in TRUE_R])
     weights = np.linalg.solve(observed, [*covariances.values()])
-    found_weights = {
+    weight_by_metric = {
         term["metric"]: term["weight"] for term in result.to_arrow("mixture").to_pylist()
     }
-    assert [found_weights[name] for name in TRUE_R] == pytest.approx([*weights], rel=1e-11)
+    assert [weight_by_metric[name] for name in TRUE_R] == pytest.approx([*weights], rel=1e-11)
     held_out = []
     stacked = np.array([columns[name, "difference"] for name in TRUE_R])
     shared = np.array([columns[name, "covariance"] for name in TRUE_R])

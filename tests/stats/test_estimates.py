@@ -176,9 +176,11 @@ def test_spearman_is_pearson_s_of_ranks(values: list[tuple[int, int]]) -> None:
     if len(set(xs)) < 2 or len(set(ys)) < 2:
         assert spearman(xs, ys) is None
         return
-    assert spearman(xs, ys) == pytest.approx(correlation(places(xs), places(ys)), abs=1e-12)
+    assert spearman(xs, ys) == pytest.approx(
+        correlation(mean_positions(xs), mean_positions(ys)), abs=1e-12
+    )
 
 
-def places(values: list[int]) -> list[float]:
-    """The mean of the places that a value has in the sorted list."""
+def mean_positions(values: list[int]) -> list[float]:
+    """The mean of the positions that a value has in the sorted list."""
     return [fmean(i for i, x in enumerate(sorted(values)) if x == value) for value in values]

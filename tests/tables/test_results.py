@@ -113,7 +113,7 @@ def _mismatch() -> SampleRatioMismatch:
     return SampleRatioMismatch("users", {"a": 9, BAD: 1}, {"a": 5, BAD: 5}, 6.4, 1, 0.01, 0.05)
 
 
-def _shown() -> ListComparison:
+def _list_comparison() -> ListComparison:
     requests = pa.table({"request_id": [BAD], "overlap_at_10": [0.5], "rbo": [0.25]})
     return ListComparison(10, 4, 0, 0, 0.5, 0.25, 1, (Reason("cut", 2, 1),), requests)
 
@@ -230,10 +230,12 @@ RESULTS: dict[type[Tabular], Callable[[], Tabular]] = {
     InterleavingOutcome: lambda: InterleavingOutcome(
         *("team_draft", BAD, "old", 9, 9, 0, 4, 3, NUMBER, NUMBER, 9, 5, 0.95)
     ),
-    ListComparison: _shown,
+    ListComparison: _list_comparison,
     SampleRatioMismatch: _mismatch,
     MixedUsers: lambda: MixedUsers(9, 1, {BAD: ("a", BAD)}),
-    Soundness: lambda: Soundness(_mismatch(), MixedUsers(9, 1, {BAD: ("a", BAD)}), _shown()),
+    Soundness: lambda: Soundness(
+        _mismatch(), MixedUsers(9, 1, {BAD: ("a", BAD)}), _list_comparison()
+    ),
     Experiment: lambda: Experiment(
         *("ship", BAD, BAD, _mismatch(), 1, (EFFECT,), 7, (BAD,), 0.5),
         exposures=tuple(replace(EFFECT, since_first=name) for name in ("0", "1")),
