@@ -344,9 +344,9 @@ class Fuzz:
         usual = NEW if new else ARGUMENTS.get(role, ())
         if not usual and self.lot.random() < 0.12:
             usual = SPECS
-        return self.lot.choice(usual or self._tables_there())
+        return self.lot.choice(usual or self._table_files())
 
-    def _tables_there(self) -> list[str]:
+    def _table_files(self) -> list[str]:
         """The files of one table, in whichever format."""
         files = sorted(path.name for path in self.folder.iterdir() if path.suffix != ".yml")
         stem = self.lot.choice(FILES)

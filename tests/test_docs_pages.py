@@ -15,7 +15,7 @@ import yaml
 from documentation import ROOT, SELF_CONTAINED
 from glossary import COLUMNS, GLOSSARY
 from marked import by_turns, sliced
-from walked import FENCE, printed
+from walked import FENCE, page_as_run
 
 from sqlmetrics.cli import COMMANDS, cli
 from sqlmetrics.cli.options import COMMON, options_by_heading
@@ -50,7 +50,7 @@ def test_a_page_prints_what_it_says(page: Path, tmp_path: Path) -> None:
     for library in NEEDS.get(page.stem, ()):
         pytest.importorskip(library)
     text = page.read_text(encoding="utf-8")
-    now = printed(text, tmp_path)
+    now = page_as_run(text, tmp_path)
     if os.environ.get("UPDATE_GOLDEN") == "1":
         page.write_text(now, encoding="utf-8")
     else:

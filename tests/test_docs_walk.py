@@ -197,7 +197,7 @@ def folder(world: Path, tmp_path: Path) -> Path:
 # -- what the pages name --------------------------------------------------------------
 
 
-def spoken(text: str) -> Iterator[list[str]]:
+def command_words(text: str) -> Iterator[list[str]]:
     """The words behind `sqlmetrics` in each command that a page shows, in blocks and in lines."""
     joined = re.sub(r"\\\n\s*", "", text)
     blocks = re.findall(r"^```(?:console|sh)\n(.*?)^```", joined, re.DOTALL | re.MULTILINE)
@@ -226,7 +226,7 @@ def options(verb: str) -> set[str]:
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_a_page_names_verbs_and_options_that_are_there(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
-    for words in spoken(text):
+    for words in command_words(text):
         verb = next((word for word in words if not word.startswith("-")), "")
         assert verb in VERBS, f"{page.name}: sqlmetrics {shlex.join(words)}"
         strange = flags(words) - options(verb)
@@ -290,7 +290,7 @@ def block_lines(page: Path) -> list[list[str]]:
     """The commands of a page's blocks."""
     text = page.read_text(encoding="utf-8")
     blocks = re.findall(r"^```(?:console|sh)\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
-    return [words for block in blocks for words in spoken(f"```sh\n{block}```\n")]
+    return [words for block in blocks for words in command_words(f"```sh\n{block}```\n")]
 
 
 SLOW_PAGES = {"clicks.md", "dashboards.md", "funnel.md", "labelling.md", "reconcile.md", "speed.md"}
@@ -312,7 +312,7 @@ def walk(page: Path, folder: Path, database_options: list[str]) -> None:
             continue
         line = with_database(words, database_options)
         if words[0] == "sheet-import":
-            graded(folder / words[1])
+            fill_grades(folder / words[1])
         if words[0] == "simulate":
             requests = [] if "--requests" in line else ["--requests", "60"]
             line += ["--users", "40", "--queries", "8", *requests]
@@ -339,7 +339,7 @@ def prepare(page: str, folder: Path) -> None:
     (folder / "labels.csv").write_text("query_id,item_id,grade\nq1,i1,1\n")
 
 
-def graded(sheet: Path) -> None:
+def fill_grades(sheet: Path) -> None:
     """Fill a sheet in as a person would."""
     rows = sheet.read_text().splitlines()
     column = rows[0].split(",").index('"grade"')
@@ -818,7 +818,7 @@ def test_the_cells_have_every_option_of_every_verb() -> None:
             assert is_used, f"no cell has {verb} {option.opts[0]}"
 
 
-def called(cell: str) -> tuple[list[str], int]:
+def words_and_code(cell: str) -> tuple[list[str], int]:
     """The words of a cell, and the exit code that stands behind them if it is not 0."""
     words = shlex.split(cell)
     has_code = re.fullmatch(r"[0124]", words[-1]) and words[-2] != "--seed"
@@ -828,11 +828,11 @@ def called(cell: str) -> tuple[list[str], int]:
 def run_cells(verb: str, folder: Path, database_options: list[str], only: str = "") -> None:
     """Run the cells of a verb, one after the other."""
     for cell in CELLS[verb]:
-        words, expect = called(cell)
+        words, expect = words_and_code(cell)
         if only and only not in words:
             continue
         if words[0] == "GRADE":
-            graded(folder / words[1])
+            fill_grades(folder / words[1])
             continue
         if "PLACE" in words:
             at = words.index("PLACE")
@@ -885,7 +885,7 @@ def test_what_opens_a_database_runs_on_others(name: str, folder: Path, servers: 
         for cell in CELLS[verb]:
             if "PLACE" not in cell:
                 continue
-            words, expect = called(cell.replace("PLACE", f"--connection {url}"))
+            words, expect = words_and_code(cell.replace("PLACE", f"--connection {url}"))
             sqlmetrics(*words, folder=folder, expect=expect)
 
 

@@ -47,7 +47,7 @@ ENVIRONMENTS: tuple[dict[str, str | None], ...] = (
 STREAMS = ("", " >&-", " 2>&-", " <&-", " >&- 2>&- <&-", " | head -c 1", " > /dev/full")
 
 
-def in_process(line: list[str], folder: Path) -> str:
+def run_in_process(line: list[str], folder: Path) -> str:
     """What is wrong with how a command ends; empty if nothing is."""
     out, err = (io.TextIOWrapper(io.BytesIO(), encoding="utf-8") for _ in range(2))
     begun, code = time.process_time(), 0
@@ -65,10 +65,10 @@ def in_process(line: list[str], folder: Path) -> str:
             return traceback.format_exc()
     err.flush()
     stderr = err.buffer.getvalue().decode(errors="replace")  # type: ignore[attr-defined]
-    return judged(code, stderr, time.process_time() - begun)
+    return failure_of(code, stderr, time.process_time() - begun)
 
 
-def judged(code: int, stderr: str, seconds: float) -> str:
+def failure_of(code: int, stderr: str, seconds: float) -> str:
     """What is wrong with a command that has ended."""
     if code not in EXIT_CODES:
         return f"exit code {code}: {stderr}"
@@ -90,7 +90,9 @@ def failures(seeds: range, folder: Path) -> list[str]:
         duckdb.connect(str(seed_folder / "store.duckdb")).close()
         for line in fuzz.commands(COMMANDS_EACH):
             before = kept_files(seed_folder)
-            if wrong := in_process(line, seed_folder) or lost(before, seed_folder, line):
+            if wrong := run_in_process(line, seed_folder) or overwritten_files(
+                before, seed_folder, line
+            ):
                 problems.append(f"seed {seed}: {line}\n{wrong}")
     return problems
 
@@ -101,7 +103,7 @@ def kept_files(folder: Path) -> dict[Path, bytes]:
     return {path: path.read_bytes() for path in names if not path.name.startswith("made")}
 
 
-def lost(before: dict[Path, bytes], folder: Path, line: list[str]) -> str:
+def overwritten_files(before: dict[Path, bytes], folder: Path, line: list[str]) -> str:
     """Which files a command has changed that it was not to write; empty if none.
 
     Whoever insists: specs, databases and what stands before `--out` as an input stay.

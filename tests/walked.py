@@ -43,7 +43,7 @@ AUTHOR = {
 }
 
 
-def printed(page: str, folder: Path) -> str:
+def page_as_run(page: str, folder: Path) -> str:
     """A page with what its blocks print here and now, in the place of what it says they do.
 
     Args:
@@ -57,14 +57,14 @@ def printed(page: str, folder: Path) -> str:
         for match in FENCE.finditer(page):
             language, body = match.groups()
             if language == "text" and output is not None:
-                parts.append(page[at : match.start(2)] + _kept(body, output))
+                parts.append(page[at : match.start(2)] + _unless_only_times_differ(body, output))
                 at, output = match.end(2), None
             else:
                 output = _run(language, body, names, memory)
     return "".join([*parts, page[at:]])
 
 
-def _kept(old: str, new: str) -> str:
+def _unless_only_times_differ(old: str, new: str) -> str:
     """What was said, if it differs in nothing but times."""
     return old if VARIES.sub("", old) == VARIES.sub("", new) else new
 

@@ -27,7 +27,7 @@ from rich.cells import cell_len
 import sqlmetrics as sm
 from sqlmetrics.catalog.online import online
 from sqlmetrics.cli import cli, main
-from sqlmetrics.cli.demo import CLICK_SPEC as CLICKS
+from sqlmetrics.cli.demo import CLICK_SPEC
 from sqlmetrics.cli.options import COMMON, options_by_heading
 from sqlmetrics.cli.output import emit_clicks, emit_result
 from sqlmetrics.clicks.result import ClickResult, long
@@ -39,7 +39,7 @@ OF_LISTS = ["ndcg@10", "recall@20", "precision@5", "hit@1", "mrr", "ap", "dcg@10
 METRICS = [*OF_LISTS, "first_rank", "rbp", "num_ret"]
 SYSTEMS = ("baseline", "candidate", "a third system with a name")
 FIRST = date(2026, 1, 1)
-CLICK_SPEC = {
+SPEC = {
     "version": 1,
     "name": "a_spec_with_a_longer_name",
     "rankings": {
@@ -85,9 +85,9 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ]
     pq.write_table(pa.Table.from_pylist(rows), folder / "runs.parquet")
     pq.write_table(pa.Table.from_pylist(labels), folder / "labels.parquet")
-    (folder / "spec.yml").write_text(yaml.safe_dump(CLICK_SPEC))
-    (folder / "clicks.yml").write_text(CLICKS)
-    (folder / "unshown.yml").write_text(CLICKS.replace("  labels:", f"{UNSHOWN}  labels:"))
+    (folder / "spec.yml").write_text(yaml.safe_dump(SPEC))
+    (folder / "clicks.yml").write_text(CLICK_SPEC)
+    (folder / "unshown.yml").write_text(CLICK_SPEC.replace("  labels:", f"{UNSHOWN}  labels:"))
     duckdb.connect(str(folder / "shop.duckdb")).close()
     (folder / "experiments.csv").write_text(
         "experiment,metric,difference,standard_error\n"

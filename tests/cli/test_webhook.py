@@ -15,7 +15,7 @@ from command import sqlmetrics
 from marked import by_turns
 
 from sqlmetrics.errors import SpecError
-from sqlmetrics.jobs.notices import webhook as server_module
+from sqlmetrics.jobs.notices import webhook
 from sqlmetrics.jobs.notices.webhook import Webhook
 
 SECRET = "T0123456/B0123456/sEcReTtOkEn0123456789"
@@ -147,7 +147,7 @@ def test_a_webhook_that_fails_is_told_and_changes_no_exit_code(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     status, delay, n_posts, reason = answer
-    monkeypatch.setattr(server_module, "TIMEOUT", 0.3)
+    monkeypatch.setattr(webhook, "TIMEOUT", 0.3)
     server.status, server.delay = status, delay
     url = f"http://127.0.0.1:{server.server_port if status else 1}/services/{SECRET}"
     (shop / "labels.csv").write_text("nothing\n")

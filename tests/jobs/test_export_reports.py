@@ -15,7 +15,7 @@ import duckdb
 import pytest
 import yaml
 from marked import by_turns
-from reports import by_hand, filled, same, spec
+from reports import by_hand, make_facts, same, spec
 from sqlglot import transpile
 from vendor_views import check_metric_view, metric_views, semantic_views
 
@@ -31,7 +31,7 @@ URI = "postgresql://ann:s3cret@db.example:5432/shop"
 
 @pytest.fixture(scope="module")
 def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return filled(tmp_path_factory.mktemp("shop") / "metrics.duckdb")
+    return make_facts(tmp_path_factory.mktemp("shop") / "metrics.duckdb")
 
 
 @pytest.fixture(scope="module")

@@ -45,7 +45,7 @@ def spec() -> sm.Spec:
     return sm.Spec(**SPEC)
 
 
-def filled(file: Path) -> Path:
+def make_facts(file: Path) -> Path:
     """A DuckDB file with the fact table, and rows of another spec that nobody may count."""
     with duckdb.connect(str(file)) as shop:
         shop.execute(TABLES)
@@ -57,7 +57,7 @@ def filled(file: Path) -> Path:
     return file
 
 
-def older(shop: duckdb.DuckDBPyConnection, to: Path) -> Path:
+def copy_for_older_duckdb(shop: duckdb.DuckDBPyConnection, to: Path) -> Path:
     """A copy of the facts that an older DuckDB can open."""
     facts = to.with_suffix(".parquet")
     shop.execute(f"copy ranking_metrics to '{facts}'")

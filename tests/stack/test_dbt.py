@@ -21,7 +21,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 import yaml
-from walked import printed
+from walked import page_as_run
 from warehouse import CLICKS, ODD, SEARCH, SPECS, Warehouse, bash, days_of, run_tables, same, server
 
 import sqlmetrics as sm
@@ -271,7 +271,7 @@ def test_metricflow_sums_what_a_run_wrote(tmp_path: Path) -> None:
 
 def test_the_page_does_what_it_says(tmp_path: Path) -> None:
     page = (ROOT / "docs" / "how-to" / "dbt.md").read_text(encoding="utf-8")
-    printed(page.partition("\n## Build\n")[0], tmp_path)
+    page_as_run(page.partition("\n## Build\n")[0], tmp_path)
     environment = {**os.environ, "DBT_SEND_ANONYMOUS_USAGE_STATS": "0"}
     environment["PATH"] = f"{Path(sys.executable).parent}:{environment['PATH']}"
     for line in bash(page):

@@ -21,7 +21,7 @@ from pathlib import Path
 import duckdb
 import pytest
 from marked import by_night
-from reports import by_hand, filled, older, output_of, same, spec, tool
+from reports import by_hand, copy_for_older_duckdb, make_facts, output_of, same, spec, tool
 
 import sqlmetrics as sm
 
@@ -36,7 +36,7 @@ QUESTIONS = (("", "all"), ("_by_country", "country"))
 
 @pytest.fixture(scope="module")
 def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return filled(tmp_path_factory.mktemp("shop") / "metrics.duckdb")
+    return make_facts(tmp_path_factory.mktemp("shop") / "metrics.duckdb")
 
 
 @pytest.fixture(scope="module")
@@ -67,7 +67,7 @@ def questions() -> Iterator[tuple[str, str, list[str]]]:
 def test_malloy(shop: duckdb.DuckDBPyConnection, tmp_path: Path) -> None:
     node = tool("NODE_TOOLS")
     (model,) = sm.export(spec(), "malloy", tmp_path)
-    copy = older(shop, tmp_path / "older.duckdb")
+    copy = copy_for_older_duckdb(shop, tmp_path / "older.duckdb")
     for end, segment, keys in questions():
         clauses = f"group_by: {', '.join(keys)}; aggregate: {MEASURES}; limit: 1000"
         query = f"run: ranking_metrics{end} -> {{ {clauses} }}"

@@ -18,7 +18,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 import yaml
-from walked import printed
+from walked import page_as_run
 from warehouse import CLICKS, ODD, SEARCH, SPECS, Warehouse, bash, days_of, run_tables, same, server
 
 import sqlmetrics as sm
@@ -136,7 +136,7 @@ def test_audits_find_what_a_run_finds(project: Project) -> None:
 
 def test_the_page_does_what_it_says(tmp_path: Path) -> None:
     page = (ROOT / "docs" / "how-to" / "sqlmesh.md").read_text(encoding="utf-8")
-    printed(page.partition("\n## Plan, run, restate\n")[0], tmp_path)
+    page_as_run(page.partition("\n## Plan, run, restate\n")[0], tmp_path)
     environment = dict(os.environ)
     environment["PATH"] = f"{Path(sys.executable).parent}:{environment['PATH']}"
     for line in bash(page):

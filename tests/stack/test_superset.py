@@ -26,7 +26,7 @@ from command import sqlmetrics
 from engines.server import MissingError
 from engines.starting import postgres
 from marked import by_night
-from reports import SPEC, by_hand, filled, output_of, same, spec, tool
+from reports import SPEC, by_hand, make_facts, output_of, same, spec, tool
 from yaml import safe_dump
 
 import sqlmetrics as sm
@@ -104,7 +104,7 @@ class Superset:
 @pytest.fixture(scope="module")
 def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     tool("SUPERSET_BIN")
-    return filled(tmp_path_factory.mktemp("shop") / "metrics.duckdb")
+    return make_facts(tmp_path_factory.mktemp("shop") / "metrics.duckdb")
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from importlib.metadata import version as installed
+from importlib import metadata
 from typing import Protocol
 
 from conftest import peer
@@ -55,7 +55,7 @@ class Tool(Protocol):
 def version_of(module: str, package: str) -> str:
     """The package and its installed version; the test skips by name if the module is missing."""
     peer(module)
-    return f"{package} {installed(package)}"
+    return f"{package} {metadata.version(package)}"
 
 
 def cutoff(text: str) -> int:

@@ -10,8 +10,7 @@ import importlib.util
 import math
 import sys
 from functools import cache
-from importlib.metadata import PackageNotFoundError, files
-from importlib.metadata import version as installed
+from importlib import metadata
 from typing import Any
 
 import pytest
@@ -27,7 +26,7 @@ metrics = {f"{ours}@{k}": ours for ours in ("ndcg", "precision") for k in (1, 3,
 
 def version() -> str:
     _module()
-    return f"arize-phoenix {installed('arize-phoenix')}"
+    return f"arize-phoenix {metadata.version('arize-phoenix')}"
 
 
 def per_query(lists: Lists, labels: Labels, text: str) -> Values:
@@ -52,9 +51,11 @@ def mean(lists: Lists, labels: Labels, text: str) -> float:
 def _module() -> Any:
     try:
         path = next(
-            file for file in files("arize-phoenix") or () if file.name == "retrieval_metrics.py"
+            file
+            for file in metadata.files("arize-phoenix") or ()
+            if file.name == "retrieval_metrics.py"
         )
-    except (PackageNotFoundError, StopIteration):
+    except (metadata.PackageNotFoundError, StopIteration):
         (pytest.fail if REQUIRED else pytest.skip)("could not import 'phoenix'")
     spec = importlib.util.spec_from_file_location("retrieval_metrics", path.locate())
     assert spec is not None
