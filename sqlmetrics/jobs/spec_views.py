@@ -159,7 +159,7 @@ def _kind(column: str) -> str:
 def name_in_views(title: str) -> str:
     """A spec's name as part of a view's: one word, and no other spec has the same.
 
-    >>> own_name("shop"), own_name("Shop (DE)")
+    >>> name_in_views("shop"), name_in_views("Shop (DE)")
     ('shop', 'shop_de_555224')
     """
     word = re.sub(r"[^a-z0-9]+", "_", title.casefold()).strip("_")

@@ -38,7 +38,7 @@ from sqlmetrics.jobs.files import CLIENTS, compile_job
 from sqlmetrics.jobs.missing_days import open_days
 from sqlmetrics.jobs.publish import publish
 from sqlmetrics.jobs.run import write
-from sqlmetrics.jobs.views import PARTS, own_name
+from sqlmetrics.jobs.views import PARTS, name_in_views
 
 OTHER = ["ap", "mrr"]
 FAST = ("duckdb", "sqlite", "postgres")
@@ -233,7 +233,7 @@ def test_a_run_that_fails_leaves_the_days_and_is_in_the_log(engine: Any) -> None
 @by_turns(1.3)
 def test_names_of_own_views() -> None:
     titles = ("shop", "Shop", 'it\'s; -- "one"', "x" * 40, "x" * 41, "日本", "a_b", "a-b", "$wide$")
-    names = [own_name(title) for title in titles]
+    names = [name_in_views(title) for title in titles]
     assert len({*names}) == len(titles)
     assert names[0] == "shop"
     assert all(re.fullmatch(r"[a-z0-9_]{1,37}", name) for name in names)
