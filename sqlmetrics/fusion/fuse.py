@@ -15,6 +15,7 @@ from sqlmetrics.engines.database import Database
 from sqlmetrics.errors import InputError, SpecError, shortened, unknown
 from sqlmetrics.evaluation.arguments import check_count, listed
 from sqlmetrics.evaluation.checks import checks
+from sqlmetrics.evaluation.checks.absence import infinite_scores
 from sqlmetrics.evaluation.question import Inputs, TableArguments, check_arguments
 from sqlmetrics.jobs.days import days_between, zone_of_days
 from sqlmetrics.plan.fusion import FusionStages
@@ -170,6 +171,8 @@ def fuse(
         names = run_names(plan, engine, runs)
         mixture = mixture_of(like, {**settings, "weights": weights_of(weights, names)})
         check_scores(plan, mixture)
+        if check:
+            check_ends(plan, engine, [(mixture, names)])
         stages = FusionStages(plan, names, window)
         columns = (*stages.query_keys, "item_id", "score", "rank")
         text = _query(stages, mixture, limit)
@@ -286,6 +289,14 @@ def run_names(plan: Plan, engine: Database, wanted: Sequence[str]) -> tuple[str,
             "(runs, --runs)"
         )
     return names
+
+
+def check_ends(
+    plan: Plan, engine: Database, runs_by_mixture: Sequence[tuple[Mixture, Sequence[str]]]
+) -> None:
+    """Raise InputError if scores that are fused are infinite."""
+    if problems := [*infinite_scores(plan, engine, runs_by_mixture)]:
+        raise InputError(problems)
 
 
 def check_scores(plan: Plan, mixture: Mixture) -> None:

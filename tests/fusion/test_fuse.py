@@ -411,6 +411,10 @@ def test_sources_days_windows_and_what_is_refused(tmp_path: Path) -> None:
     assert len(sm.fuse(rankings, system="ranker", date="ds", start="2026-01-02")) == 2
     narrow = sm.fuse(rankings, system="ranker", date="ds", window=1, end="2026-01-02")
     assert [row["item_id"] for row in narrow.to_dicts()] == ["a", "b"]
+    endless = rankings.with_columns(score=pl.col("score").replace(2.0, float("inf")))
+    assert len(sm.fuse(endless, system="ranker", date="ds")) == len(
+        sm.fuse(endless, system="ranker", date="ds", method="sum", norm="rank")
+    )
     empty = rankings.filter(pl.col("ranker") == "x")
     for problem, arguments in {
         "two to ten runs": {"rankings": empty},
@@ -437,11 +441,15 @@ def test_sources_days_windows_and_what_is_refused(tmp_path: Path) -> None:
         "in the order of the runs, given 0.5": {"weights": 0.5},
         "needs scores": {"method": "sum", "rank": "score", "check": False},
         "NaN": {"rankings": rankings.with_columns(score=float("nan"))},
+        r"score is infinite in 6 rows, and cannot be fused\n.*-> .*fuse by ranks": {
+            "rankings": rankings.with_columns(score=-float("inf")),
+            "method": "sum",
+        },
         "duplicate": {"rankings": pl.concat([rankings, rankings])},
         "NULL": {"rankings": rankings.with_columns(score=pl.lit(None, pl.Float64))},
     }.items():
         options = {"rankings": rankings, "system": "ranker", "date": "ds", **arguments}
-        with pytest.raises((sm.SpecError, sm.InputError), match=f"(?i){problem}"):
+        with pytest.raises((sm.SpecError, sm.InputError), match=f"(?is){problem}"):
             sm.fuse(**options)
 
 

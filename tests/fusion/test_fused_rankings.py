@@ -215,6 +215,11 @@ def test_what_is_refused() -> None:
     unknown = pytest.raises(sm.InputError, match="fuse of h: unknown system 'dens'")
     with connect() as engine, unknown:
         run(typo, opened(typo, engine), engine, check=False)
+    column = rows.column_names.index("s")
+    endless = rows.set_column(column, "s", pa.array([float("inf"), *rows["s"].to_pylist()[1:]]))
+    by_scores = {"name": "h", "runs": ["bm25", "dense"], "method": "sum"}
+    with pytest.raises(sm.InputError, match="score is infinite in 1 row, and cannot be fused"):
+        evaluated(spec_of(endless, labels, rankings={"fuse": [by_scores]}))
     empty = spec_of(
         rows.slice(0, 0), labels, rankings={"fuse": [{"name": "h", "runs": ["a", "b"]}]}
     )

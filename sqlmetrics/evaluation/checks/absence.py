@@ -7,9 +7,11 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from sqlmetrics.engines.database import Database
 from sqlmetrics.errors import InputError, SpecError, shortened, unknown
-from sqlmetrics.evaluation.checks.problem import Problem, refusal
+from sqlmetrics.evaluation.checks.problem import EXAMPLES, Problem, refusal
+from sqlmetrics.evaluation.checks.rules import LARGEST
 from sqlmetrics.plan.plan import Plan, make_plan
 from sqlmetrics.plan.script import Script
+from sqlmetrics.spec.mixture import Mixture
 from sqlmetrics.sql.stage import with_stages
 from sqlmetrics.sql.template import literal
 from sqlmetrics.tables.table import many
@@ -99,6 +101,40 @@ def wrong_runs(plan: Plan, engine: Database) -> Iterator[Problem]:
             if run not in existing and not why_absent(run, existing, plan.unfused, engine):
                 message = f"{source}: {unknown('system', shortened(run), listed)}"
                 yield Problem("rankings", message, 1)
+
+
+def wrong_scores(plan: Plan, engine: Database) -> Iterator[Problem]:
+    """Scores that the fused systems of a spec cannot be made of."""
+    mixtures = [(system.mixture, system.run_names) for system in plan.spec.rankings.fuse]
+    yield from infinite_scores(plan, engine, mixtures)
+
+
+def infinite_scores(
+    plan: Plan, engine: Database, runs_by_mixture: Iterable[tuple[Mixture, Sequence[str]]]
+) -> Iterator[Problem]:
+    """Scores without an end in runs that are fused by their scores: norms and sums of them are NaN.
+
+    Args:
+        plan: The plan of the evaluation of the runs.
+        engine: Where the tables are.
+        runs_by_mixture: How runs are fused, and which ones.
+    """
+    unfused = plan.unfused
+    runs = {run for mixture, names in runs_by_mixture if not mixture.reads_ranks for run in names}
+    if not runs or "rank" in unfused.shape.columns["rankings"]:
+        return
+    columns = (*unfused.shape.keys, "item_id", "score")
+    names = ", ".join(literal(run) for run in sorted(runs))
+    condition = f"where abs(score) > {LARGEST!r}\n    and system in ({names})"
+    source = f"from {unfused.shape.names['rankings']}\n{condition}"
+    ((count,),) = engine.rows(with_stages(unfused.inputs, f"select count(*) as n\n{source}"))
+    if count:
+        keys = ", ".join(columns)
+        select = f"select {keys}\n{source}\norder by {keys}\nlimit {EXAMPLES}"
+        examples = engine.rows(with_stages(unfused.inputs, select))
+        message = f"score is infinite in {many(count, 'row')}, and cannot be fused"
+        remedy = "leave these rows out, or fuse by ranks (method rrf, or norm rank)"
+        yield Problem("rankings", message, count, columns, examples, remedy)
 
 
 def check_fused_runs(plan: Plan, engine: Database) -> None:

@@ -18,7 +18,7 @@ from sqlmetrics.catalog.metric import is_column_role
 from sqlmetrics.engines.database import Database
 from sqlmetrics.errors import InputError, unknown
 from sqlmetrics.evaluation.checks import ids
-from sqlmetrics.evaluation.checks.absence import why_absent, wrong_runs
+from sqlmetrics.evaluation.checks.absence import why_absent, wrong_runs, wrong_scores
 from sqlmetrics.evaluation.checks.ids import odd_days
 from sqlmetrics.evaluation.checks.named_values import unknown_values
 from sqlmetrics.evaluation.checks.prescan import CLEAR, Prescan, is_possible, screen
@@ -91,6 +91,7 @@ def check_inputs(
         look.empty_lists,
         look.unknown_baseline,
         partial(wrong_runs, plan, engine),
+        partial(wrong_scores, plan, engine),
         look.bad_groups,
     )
     problem_lists = (
@@ -129,6 +130,7 @@ def check_sample(plan: Plan, sample: Plan, engine: Database) -> None:
         sample_look.bad_or_repeated_rows,
         full_look.unknown_baseline,
         partial(wrong_runs, plan, engine),
+        partial(wrong_scores, sample, engine),
         sample_look.bad_groups,
     ):
         if problems := [problem for problem in kind() if problem.count]:
