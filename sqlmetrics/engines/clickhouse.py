@@ -14,11 +14,10 @@ from typing import Any, ClassVar
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sqlmetrics.engines.driver import Driver
+from sqlmetrics.engines.driver import Driver, size_in_bytes
 from sqlmetrics.engines.failure import ABSENT, DENIED, LOST, TYPE, first_line
 from sqlmetrics.engines.types import decimal
 from sqlmetrics.engines.url import ConnectionURL
-from sqlmetrics.engines.values import size_in_bytes
 from sqlmetrics.engines.waiting import CONNECT_TIMEOUT, STOP_TIMEOUT
 from sqlmetrics.errors import EngineError
 

@@ -10,9 +10,8 @@ from typing import Any, ClassVar
 import pyarrow as pa
 from sqlglot import exp
 
-from sqlmetrics.engines.driver import Driver
+from sqlmetrics.engines.driver import Driver, plain, size_in_bytes
 from sqlmetrics.engines.types import column
-from sqlmetrics.engines.values import plain, size_in_bytes
 from sqlmetrics.sql.dialects import dialect_named
 from sqlmetrics.sql.template import finished
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import secrets
 from abc import ABC, abstractmethod
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from decimal import Decimal
 from threading import RLock
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -20,7 +22,6 @@ from sqlmetrics.engines.failure import (
     one_line,
     reason_of,
 )
-from sqlmetrics.engines.values import plain
 from sqlmetrics.engines.waiting import LOCK_TIMEOUT, WATCH, waiting
 from sqlmetrics.errors import EngineError, InputError, SpecError, shortened
 from sqlmetrics.sql.dialects import dialect_named
@@ -647,3 +648,37 @@ def _arrow_errors() -> tuple[type[BaseException], ...]:
     from pyarrow import ArrowException
 
     return ArrowException, OverflowError
+
+
+# What a driver gives or is told, as Python's own values.
+
+_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgt]?)(i?)b", re.IGNORECASE)
+
+
+def plain(value: Any) -> Any:
+    """A value without Decimal: a whole number if it was declared as one.
+
+    >>> plain(Decimal("3")), plain(Decimal("3.00"))
+    (3, 3.0)
+    """
+    if not isinstance(value, Decimal):
+        return value
+    exponent = value.as_tuple().exponent
+    return int(value) if isinstance(exponent, int) and exponent >= 0 else float(value)
+
+
+def size_in_bytes(size: str) -> int:
+    """A size in bytes.
+
+    Raises:
+        SpecError: If it is none.
+
+    >>> size_in_bytes("4GB"), size_in_bytes("1.5 GiB")
+    (4000000000, 1610612736)
+    """
+    matched = _SIZE.fullmatch(size.strip())
+    if matched is None or not float(matched[1]):
+        raise SpecError(f"memory must be a size like 4GB, given {size!r}")
+    number, unit, is_binary = matched.groups()
+    base = 1024 if is_binary else 1000
+    return int(float(number) * base ** " kmgt".index(unit.lower() or " "))

@@ -13,11 +13,10 @@ from typing import TYPE_CHECKING, Any
 import duckdb
 
 from sqlmetrics.engines.database_file import fill_empty, is_empty
-from sqlmetrics.engines.driver import Driver
+from sqlmetrics.engines.driver import Driver, plain
 from sqlmetrics.engines.failure import one_line
 from sqlmetrics.engines.setup import Setup
 from sqlmetrics.engines.url import ConnectionURL, is_file
-from sqlmetrics.engines.values import plain
 from sqlmetrics.engines.waiting import waiting
 from sqlmetrics.errors import EngineError, InputError, SpecError
 from sqlmetrics.sql.dialects import dialect_named

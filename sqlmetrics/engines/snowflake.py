@@ -12,11 +12,10 @@ import snowflake.connector
 from snowflake.connector.pandas_tools import write_pandas
 
 from sqlmetrics.engines.dbapi import DbApi
-from sqlmetrics.engines.driver import STANDARD
+from sqlmetrics.engines.driver import STANDARD, plain
 from sqlmetrics.engines.failure import first_line
 from sqlmetrics.engines.types import decimal
 from sqlmetrics.engines.url import ConnectionURL
-from sqlmetrics.engines.values import plain
 from sqlmetrics.engines.waiting import STOP_TIMEOUT
 from sqlmetrics.sql.template import finished, identifier, parts
 
