@@ -23,7 +23,7 @@ from sqlmetrics.stats.bootstrap import resampled_counts
 Grades = np.ndarray[Any, np.dtype[np.int64]]
 
 ITEMS = 8
-SHOWN = {"a": slice(0, 5), "b": slice(3, 8)}
+ITEMS_BY_SYSTEM = {"a": slice(0, 5), "b": slice(3, 8)}
 CUTS = (0.2, 0.9, 1.7)
 MISSING = 0.1
 LEVEL, REPLICATES = 0.95, 500
@@ -56,7 +56,7 @@ def graded(judge: Judge, n_queries: int, seed: int) -> Grades:
     relevance = 0.7 * chance.standard_normal((n_queries, 1)) + chance.standard_normal(shape)
     impressions = [relevance + 0.3 * chance.standard_normal(shape) for _ in range(2)]
     favoured = np.zeros(ITEMS)
-    favoured[SHOWN["a"]] = judge.favour
+    favoured[ITEMS_BY_SYSTEM["a"]] = judge.favour
     signal = 0.0 if judge.is_blind else relevance
     impressions.append(signal + judge.bias + favoured + judge.noise * chance.standard_normal(shape))
     grades = np.stack([np.digitize(values, CUTS) for values in impressions], axis=2)
@@ -68,7 +68,7 @@ def counted(grades: Grades, units: Grades) -> list[Counted]:
     """The rows that the database would give: segment, its value, unit, grades, pairs."""
     segments = [
         (ALL, ALL, slice(None)),
-        *(("system", name, items) for name, items in SHOWN.items()),
+        *(("system", name, items) for name, items in ITEMS_BY_SYSTEM.items()),
     ]
     rows: list[Counted] = []
     for segment_name, segment_value, items in segments:

@@ -49,7 +49,7 @@ CASES: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
 }
 """What varies -> case -> how it is evaluated."""
 
-OTHERS = {
+OTHER_RANKINGS = {
     "systems": "select 's' || s as system, query_id, item_id, score + s as score "
     "from {rankings}, range(5) as systems(s)",
     "segments": "select *, 'c' || hash(query_id) % 20 as country, "
@@ -70,7 +70,7 @@ def rankings_of(files: Files, data: str | None) -> Path:
     if not path.exists():
         import duckdb
 
-        select = OTHERS[data].format(rankings=f"read_parquet('{files.rankings}')")
+        select = OTHER_RANKINGS[data].format(rankings=f"read_parquet('{files.rankings}')")
         duckdb.execute(f"copy ({select}) to '{path}.part' (format parquet)")
         os.replace(f"{path}.part", path)
     return path

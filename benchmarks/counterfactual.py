@@ -39,7 +39,7 @@ def main() -> None:
     rows = list(_measured(options.seeds, options.impressions))
     print(_table(rows))
     if options.out:
-        print(_drawn(rows, options.out), file=sys.stderr)
+        print(_draw(rows, options.out), file=sys.stderr)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -78,7 +78,7 @@ def _table(rows: list[dict[str, Any]]) -> str:
     return "\n".join(lines)
 
 
-def _drawn(rows: list[dict[str, Any]], folder: Path) -> str:
+def _draw(rows: list[dict[str, Any]], folder: Path) -> str:
     if not find_spec("vl_convert"):
         return "for the picture: pip install vl-convert-python"
     import vl_convert

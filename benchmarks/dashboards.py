@@ -51,13 +51,13 @@ from (
 )
 order by day
 """
-ONE = "segment_name = 'all' and metric = 'ndcg' and k = 10"
+SINGLE_METRIC = "segment_name = 'all' and metric = 'ndcg' and k = 10"
 QUERIES = {
     "a bare scan of two columns": "select sum(numerator), sum(k) from ranking_metrics",
     "a metric by day and system, a quarter": "select metric_date, system, value from "
-    f"ranking_metrics where {ONE} and metric_date >= date '2026-10-01' order by all",
+    f"ranking_metrics where {SINGLE_METRIC} and metric_date >= date '2026-10-01' order by all",
     "a metric by month and system, all days": "select date_trunc('month', metric_date), system, "
-    f"sum(numerator) / sum(denominator) from ranking_metrics where {ONE} group by all",
+    f"sum(numerator) / sum(denominator) from ranking_metrics where {SINGLE_METRIC} group by all",
     "wide, the last 30 days": "select * from ranking_metrics_wide where "
     "metric_date >= date '2026-12-01' and segment_name = 'all'",
     "wide, a month by segment": "select segment_value, sum(ndcg_at_10_numerator) / "
@@ -66,7 +66,7 @@ QUERIES = {
     "latest": "select * from ranking_metrics_latest where segment_name = 'all'",
     "daily change, a week": "select * from ranking_metrics_daily_change where "
     "metric_date >= date '2026-12-24' and segment_name = 'all'",
-    "all days together": f"select * from ranking_metrics_rollup where {ONE}",
+    "all days together": f"select * from ranking_metrics_rollup where {SINGLE_METRIC}",
 }
 
 

@@ -32,7 +32,7 @@ def _of_hits(value: str, source: str = "good left join", window: str = "row_numb
     )
 
 
-MORE: Mapping[str, Written] = {
+MORE_QUERIES: Mapping[str, Written] = {
     "median of NDCG": Written(
         "ndcg@10", ndcg_query(mean=_MEDIAN), is_mistake=("median_of_queries",)
     ),

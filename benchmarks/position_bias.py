@@ -46,7 +46,7 @@ from (
 )
 """
 
-SHOWN = """
+SHOWN_ROWS = """
 insert into shown
 with requests as (
     -- the first queries are asked more often
@@ -125,7 +125,7 @@ def simulated(impressions: int, moves: float, skill: float, seed: int, queries: 
     requests = impressions // len(PLANTED)
     for first in range(0, requests, BATCH):
         last = min(first + BATCH, requests)
-        database.execute(SHOWN.format(queries=queries, first=first, last=last, moves=moves))
+        database.execute(SHOWN_ROWS.format(queries=queries, first=first, last=last, moves=moves))
     return database
 
 

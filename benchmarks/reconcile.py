@@ -26,7 +26,7 @@ import pyarrow as pa
 
 import sqlmetrics as sm
 from benchmarks.hand_written import QUERIES, Written
-from benchmarks.hand_written_more import MORE
+from benchmarks.hand_written_more import MORE_QUERIES
 from sqlmetrics.proof.reconcile.result import Candidate
 
 LINES = 3
@@ -36,7 +36,7 @@ Tables = tuple[pa.Table, pa.Table]
 
 
 @dataclass(frozen=True)
-class Asked:
+class Attempt:
     """One number: what it is called, whether it was named, in which seconds, and the text."""
 
     name: str
@@ -65,21 +65,21 @@ def world(seed: int) -> Tables:
     return pa.Table.from_pylist(runs), pa.Table.from_pylist(truth)
 
 
-def hand_written(seed: int, count: int) -> Iterator[Asked]:
+def hand_written(seed: int, count: int) -> Iterator[Attempt]:
     """The numbers of the first so many queries."""
     tables = world(seed)
-    for name, query in islice({**QUERIES, **MORE}.items(), count):
-        yield _asked(name, query, tables)
+    for name, query in islice({**QUERIES, **MORE_QUERIES}.items(), count):
+        yield _attempt(name, query, tables)
 
 
-def _asked(name: str, query: Written, tables: Tables) -> Asked:
+def _attempt(name: str, query: Written, tables: Tables) -> Attempt:
     start = time.perf_counter()
     try:
         reconciliation = reconciled_of(query, tables)
     except sm.SpecError as error:
-        return Asked(name, False, time.perf_counter() - start, str(error))
+        return Attempt(name, False, time.perf_counter() - start, str(error))
     seconds = time.perf_counter() - start
-    return Asked(name, names(reconciliation, query), seconds, str(reconciliation))
+    return Attempt(name, names(reconciliation, query), seconds, str(reconciliation))
 
 
 def reconciled_of(query: Written, tables: Tables, digits: int = 0) -> sm.Reconciliation:
@@ -112,7 +112,7 @@ def _names(line: Candidate, query: Written) -> bool:
     )
 
 
-def tools(seed: int, count: int) -> Iterator[Asked]:
+def tools(seed: int, count: int) -> Iterator[Attempt]:
     """Numbers of the tools that are installed, as many in all."""
     os.environ["SQLMETRICS_SEED"] = f"benchmark {seed}"
     tests = Path(__file__).parents[1] / "tests"
@@ -133,7 +133,7 @@ def tools(seed: int, count: int) -> Iterator[Asked]:
             [named(line, compared, metric, value) for line in reconciliation.candidates],
             reconciliation,
         )
-        yield Asked(f"{compared} {metric}", is_named, seconds, str(reconciliation))
+        yield Attempt(f"{compared} {metric}", is_named, seconds, str(reconciliation))
 
 
 def _is_installed(compared: Any) -> bool:
@@ -159,7 +159,7 @@ def main() -> None:
     groups = {"hand-written SQL": hand_written(arguments.seed, arguments.queries)}
     if arguments.tools:
         groups["live tools"] = tools(arguments.seed, arguments.tools)
-    missed: list[Asked] = []
+    missed: list[Attempt] = []
     seconds_by_name: list[tuple[str, float]] = []
     for group, stream in groups.items():
         answers = list(stream)

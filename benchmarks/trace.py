@@ -160,14 +160,14 @@ def _load(url: str) -> None:
     import pyarrow.csv
 
     with connect(url, create=True) as engine:
-        for schema, name in _made(engine):
+        for schema, name in _built_relations(engine):
             engine.execute(f"drop {schema} if exists {name} cascade")
         for name in ("runs", "labels"):
             engine.execute(f"drop table if exists trace_{name}")
             engine.load(f"trace_{name}", pyarrow.csv.read_csv(f"{name}.csv"))
 
 
-def _made(engine: Any) -> list[tuple[str, str]]:
+def _built_relations(engine: Any) -> list[tuple[str, str]]:
     """Kind and name of what a build made."""
     rows = engine.driver.rows(engine.translation.dialect.catalogue.relations)
     relations = [(str(kind), str(name)) for _, name, kind in rows if "trace_metrics" in str(name)]

@@ -16,7 +16,7 @@ from benchmarks.contenders import METRICS
 from benchmarks.data import Shape
 
 NAMES = ("ndcg_cut_10", "ndcg_cut_100", "recall_100", "P_10", "recip_rank", "map")
-ASKED = {"ndcg_cut.10,100", "recall.100", "P.10", "recip_rank", "map"}
+MEASURES = {"ndcg_cut.10,100", "recall.100", "P.10", "recip_rank", "map"}
 
 
 Lists = dict[str, dict[str, Any]]
@@ -34,7 +34,7 @@ def read(rankings: str, labels: str, shape: Shape) -> tuple[list[Lists], Lists]:
 
 def means(runs: list[Lists], labels: Lists, shape: Shape) -> dict[str, float]:  # noqa: ARG001
     """The mean of each metric, over all lists of all systems."""
-    evaluator = pytrec_eval.RelevanceEvaluator(labels, ASKED)
+    evaluator = pytrec_eval.RelevanceEvaluator(labels, MEASURES)
     queries = [values for run in runs for values in evaluator.evaluate(run).values()]
     return {
         metric: fmean(values[name] for values in queries)

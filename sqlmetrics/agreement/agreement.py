@@ -207,7 +207,7 @@ MOST_PAIRS = 8
 MOST_SYSTEMS = 24
 """So many systems are drawn."""
 
-DRAWN = ("agreement", "fleiss_kappa", "alpha_ordinal", "ac2_quadratic")
+DRAWN_COEFFICIENTS = ("agreement", "fleiss_kappa", "alpha_ordinal", "ac2_quadratic")
 """The coefficients that are drawn, each of any number of judges; the table has all of them."""
 
 REFERENCE = "alpha_ordinal"
@@ -233,7 +233,7 @@ def _coefficients(agreement: Agreement, words: Words) -> Picture:
     rows = [
         row
         for row in agreement.coefficients
-        if row["coefficient"] in DRAWN and row["value"] is not None
+        if row["coefficient"] in DRAWN_COEFFICIENTS and row["value"] is not None
     ]
     pairs = [*dict.fromkeys(_judges(row, words) for row in agreement.coefficients)]
     marks = [_mark(row, "value", row["coefficient"], _judges(row, words)) for row in rows]

@@ -119,13 +119,13 @@ class Checkup(Tabular):
             notes=[
                 f"interval: the range that covers the true value with probability {self.level:.4g}",
                 *([SAVED] if has_llm else []),
-                *([MORE] if wanted else []),
+                *([MORE_NOTE] if wanted else []),
             ],
         )
 
 
 SAVED = "saved: how many more to grade for such an interval without the model"
-MORE = "more: how many to add for the wanted width; -: the model has to label more"
+MORE_NOTE = "more: how many to add for the wanted width; -: the model has to label more"
 
 
 def _count(number: int | None) -> str:
@@ -174,7 +174,7 @@ def estimate(
         reach.refuse(spec)
     spec = spec.having(by=())
     rows, notes, result = (_pair_rows if sample.has_items else _query_rows)(
-        spec, engine, sample, llm, _Asked(segments, level, ungraded, width)
+        spec, engine, sample, llm, _EstimateOptions(segments, level, ungraded, width)
     )
     names = (*ESTIMATE_COLUMNS, *OF_LLM) if llm else ESTIMATE_COLUMNS
     if width is not None:
@@ -183,7 +183,7 @@ def estimate(
 
 
 @dataclass(frozen=True)
-class _Asked:
+class _EstimateOptions:
     """What is asked of the estimates: see `estimate`."""
 
     segments: Sequence[str]
@@ -213,7 +213,7 @@ _Rows = tuple[list[tuple[Any, ...]], list[str], Result]
 
 
 def _query_rows(
-    spec: Spec, engine: Database, sample: Sample, llm: LlmLabels | None, asked_for: _Asked
+    spec: Spec, engine: Database, sample: Sample, llm: LlmLabels | None, asked_for: _EstimateOptions
 ) -> _Rows:
     """The estimates from a sample of queries."""
     graded, notes, result = _measured(spec, engine, sample, asked_for.ungraded, "labels")
@@ -243,7 +243,7 @@ def _query_rows(
 
 
 def _pair_rows(
-    spec: Spec, engine: Database, sample: Sample, llm: LlmLabels | None, asked_for: _Asked
+    spec: Spec, engine: Database, sample: Sample, llm: LlmLabels | None, asked_for: _EstimateOptions
 ) -> _Rows:
     """The estimates from a sample of pairs."""
     pair_frames.refuse(spec, sample, llm)

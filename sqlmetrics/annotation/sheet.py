@@ -27,10 +27,10 @@ from sqlmetrics.tables.table import many
 
 IDS = ("metric_date", "query_id", "item_id")
 TEXTS = ("query_text", "item_title")
-WORTH = ("best_rank", "n_lists", "value")
+PRIORITY_COLUMNS = ("best_rank", "n_lists", "value")
 GRADE, KEY = GRADED
 ASSESSOR = "assessor"
-COLUMNS = (ASSESSOR, *IDS, *TEXTS, *WORTH, TURN, GRADE, KEY)
+COLUMNS = (ASSESSOR, *IDS, *TEXTS, *PRIORITY_COLUMNS, TURN, GRADE, KEY)
 """All columns that a sheet can have, in their order."""
 
 ROUNDING = 1e9
@@ -120,7 +120,7 @@ def unjudged_sheet(
     lists = pool.stages(plan, with_labels=has_labels, with_grades=queue.reads_grades)
     pool_stage = _unjudged_stage(plan, k, labelled_queries, queue)
     rows = queue.placed(plan, pool_stage, _rounded("pool_items.value"))
-    sheet = _sheet(plan, engine, [*queue.lists(plan, lists), *rows], WORTH, queue)
+    sheet = _sheet(plan, engine, [*queue.lists(plan, lists), *rows], PRIORITY_COLUMNS, queue)
     return (
         replace(sheet, notes=tuple(queue.notes(sheet.keyed(TURN), k))) if queue.has_turns else sheet
     )

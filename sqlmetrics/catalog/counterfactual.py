@@ -54,7 +54,7 @@ class CounterfactualMetric:
         return "0 to 1" if self.per == "click" else "0 or more"
 
 
-_WHOLE = ("ips", "clipped_ips", "snips")
+_PROPENSITY_ESTIMATORS = ("ips", "clipped_ips", "snips")
 
 METRICS: Mapping[str, CounterfactualMetric] = {
     metric.name: metric
@@ -110,7 +110,7 @@ METRICS: Mapping[str, CounterfactualMetric] = {
             "",
             "optional",
             "request",
-            _WHOLE,
+            _PROPENSITY_ESTIMATORS,
             weighs_lists=True,
         ),
         CounterfactualMetric(
@@ -120,7 +120,7 @@ METRICS: Mapping[str, CounterfactualMetric] = {
             "",
             "needed",
             "request",
-            _WHOLE,
+            _PROPENSITY_ESTIMATORS,
             "share",
             weighs_lists=True,
         ),

@@ -11,7 +11,7 @@ from typing import Literal, TypeAlias, TypedDict, TypeVar
 
 _Value = TypeVar("_Value")
 
-Each: TypeAlias = _Value | Sequence[_Value]
+OneOrSeveral: TypeAlias = _Value | Sequence[_Value]
 """A value of a metric's option, or several: every metric is computed once for each."""
 
 Gains: TypeAlias = Mapping[int, float] | Mapping[float, float]
@@ -24,10 +24,10 @@ GainList: TypeAlias = Sequence[float]
 class Conventions(TypedDict, total=False):
     """What `evaluate` takes beside its own arguments; all are optional."""
 
-    gain: Each[Literal["exp", "linear", "binary"] | Gains] | GainList
-    discount: Each[Literal["log2", "log2_max2", "ln", "reciprocal", "geometric", "none"]]
-    stop: Each[Literal["exp", "linear"]]
-    ideal: Each[
+    gain: OneOrSeveral[Literal["exp", "linear", "binary"] | Gains] | GainList
+    discount: OneOrSeveral[Literal["log2", "log2_max2", "ln", "reciprocal", "geometric", "none"]]
+    stop: OneOrSeveral[Literal["exp", "linear"]]
+    ideal: OneOrSeveral[
         Literal[
             "labels_at_k",
             "labels",
@@ -39,17 +39,17 @@ class Conventions(TypedDict, total=False):
             "returned",
         ]
     ]
-    recall_denominator: Each[Literal["r", "min_k_r", "shown"]]
-    recall_level: Each[Literal["at_least", "nearest"]]
-    precision_denominator: Each[Literal["k", "returned", "min_k_r"]]
-    ap_denominator: Each[
+    recall_denominator: OneOrSeveral[Literal["r", "min_k_r", "shown"]]
+    recall_level: OneOrSeveral[Literal["at_least", "nearest"]]
+    precision_denominator: OneOrSeveral[Literal["k", "returned", "min_k_r"]]
+    ap_denominator: OneOrSeveral[
         Literal["r", "min_k_r", "min_k_shown", "k", "min_r_returned", "hits", "shown"]
     ]
-    rr_of: Each[Literal["first", "all", "highest_grade"]]
-    rbp_of: Each[Literal["relevant", "grade"]]
-    rbo_ties: Each[Literal["a", "b", "w"]]
-    rbo_bound: Each[Literal["extrapolated", "min", "max", "residual"]]
-    similarity: Each[Literal["category", "vector"]]
+    rr_of: OneOrSeveral[Literal["first", "all", "highest_grade"]]
+    rbp_of: OneOrSeveral[Literal["relevant", "grade"]]
+    rbo_ties: OneOrSeveral[Literal["a", "b", "w"]]
+    rbo_bound: OneOrSeveral[Literal["extrapolated", "min", "max", "residual"]]
+    similarity: OneOrSeveral[Literal["category", "vector"]]
     ties: Literal[
         "id_asc", "id_desc", "input_order", "average", "best", "worst", "include", "error"
     ]
@@ -63,9 +63,11 @@ class Conventions(TypedDict, total=False):
     negative_grades: Literal["error", "unjudged", "zero"]
     missing: Literal["zero", "drop", "error"]
     absent_systems: Literal["skip", "missing"]
-    no_relevant: Each[Literal["skip", "zero", "nan", "one", "one_if_empty"]]
-    average: Each[Literal["macro", "micro", "geometric", "median", "min", "p10", "p90", "max"]]
-    average_over: Each[
+    no_relevant: OneOrSeveral[Literal["skip", "zero", "nan", "one", "one_if_empty"]]
+    average: OneOrSeveral[
+        Literal["macro", "micro", "geometric", "median", "min", "p10", "p90", "max"]
+    ]
+    average_over: OneOrSeveral[
         Literal[
             "labels",
             "rankings",
@@ -77,8 +79,8 @@ class Conventions(TypedDict, total=False):
             "relevant_shown",
         ]
     ]
-    rounding: Each[Literal["none", "2", 2, "4", 4, "floor2"]]
-    gauc_weight: Each[Literal["none", "impressions", "positives"]]
-    tied_scores: Each[Literal["exclude", "half", "concordant", "discordant"]]
-    equal_labels: Each[Literal["exclude", "concordant"]]
-    pnr_form: Each[Literal["share", "ratio"]]
+    rounding: OneOrSeveral[Literal["none", "2", 2, "4", 4, "floor2"]]
+    gauc_weight: OneOrSeveral[Literal["none", "impressions", "positives"]]
+    tied_scores: OneOrSeveral[Literal["exclude", "half", "concordant", "discordant"]]
+    equal_labels: OneOrSeveral[Literal["exclude", "concordant"]]
+    pnr_form: OneOrSeveral[Literal["share", "ratio"]]

@@ -13,7 +13,7 @@ from sqlmetrics.catalog.option import Difference, Preset, Value
 
 _TREC: Mapping[str, Value] = {"gain": "linear", "ties": "id_desc", "no_relevant": "zero"}
 _BINARY: Mapping[str, Value] = {"gain": "binary"}
-_SHOWN: Mapping[str, Value] = {"ideal": "shown_at_k", "average_over": "rankings"}
+_IDEAL_OF_SHOWN: Mapping[str, Value] = {"ideal": "shown_at_k", "average_over": "rankings"}
 _POSITIVES: Mapping[str, Value] = {"gain": "binary", "average_over": "relevant"}
 _ONE_RELEVANT: Mapping[str, Value] = {**_POSITIVES, "ties": "best", "missing": "drop"}
 _SAMPLED = (
@@ -26,7 +26,7 @@ _JUDGMENTS: Mapping[str, Value] = {
     "no_relevant": "zero",
 }
 _BOOSTER: Mapping[str, Value] = {
-    **_SHOWN,
+    **_IDEAL_OF_SHOWN,
     "recall_denominator": "shown",
     "precision_denominator": "returned",
     "ap_denominator": "min_k_shown",
@@ -88,12 +88,12 @@ PRESETS: Mapping[str, Preset] = MappingProxyType(
         ),
         "sklearn": Preset(
             "scikit-learn's ndcg_score and dcg_score over the shown items",
-            {**_SHOWN, "gain": "linear", "ties": "average", "no_relevant": "zero"},
+            {**_IDEAL_OF_SHOWN, "gain": "linear", "ties": "average", "no_relevant": "zero"},
         ),
         "torchmetrics": Preset(
             "torchmetrics.retrieval: only the shown rows",
             {
-                **_SHOWN,
+                **_IDEAL_OF_SHOWN,
                 "gain": "linear",
                 "recall_denominator": "shown",
                 "ap_denominator": "hits",
@@ -199,7 +199,7 @@ PRESETS: Mapping[str, Preset] = MappingProxyType(
         ),
         "mind": Preset(
             "the MIND news task: the shown list, RR over all clicks",
-            {**_SHOWN, "rr_of": "all", "ties": "input_order"},
+            {**_IDEAL_OF_SHOWN, "rr_of": "all", "ties": "input_order"},
         ),
         "evidently": Preset(
             "evidently: the shown rows of users with a relevant item",
@@ -253,7 +253,7 @@ PRESETS: Mapping[str, Preset] = MappingProxyType(
         "ranklib": Preset(
             "RankLib: the shown rows; a query without relevant items counts 0",
             {
-                **_SHOWN,
+                **_IDEAL_OF_SHOWN,
                 "precision_denominator": "returned",
                 "ap_denominator": "shown",
                 "ties": "input_order",
@@ -299,7 +299,7 @@ PRESETS: Mapping[str, Preset] = MappingProxyType(
         "phoenix": Preset(
             "Phoenix: only the evaluated documents of a trace",
             {
-                **_SHOWN,
+                **_IDEAL_OF_SHOWN,
                 "gain": "linear",
                 "ties": "input_order",
                 "duplicate_rankings": "count",

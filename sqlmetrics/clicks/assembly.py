@@ -211,8 +211,8 @@ def _check_name(role: str, relation: Relation) -> None:
         )
 
 
-DONE = ("1", "1.0", "true", "True", "TRUE", "t", "yes", "Yes", "YES", "y")
-NOT_DONE = ("0", "0.0", "false", "False", "FALSE", "f", "no", "No", "NO", "n", "")
+TRUE_WORDS = ("1", "1.0", "true", "True", "TRUE", "t", "yes", "Yes", "YES", "y")
+FALSE_WORDS = ("0", "0.0", "false", "False", "FALSE", "f", "no", "No", "NO", "n", "")
 """Words for 1 and 0 in columns of a wide table that say whether something was done."""
 
 
@@ -226,7 +226,7 @@ def is_done(column: str, kind: str) -> str:
     if kind.startswith("BOOLEAN"):
         return f"case when {column} then 1 else 0 end = 1"
     if kind.startswith(TEXT_TYPES):
-        return f"cast({column} as varchar) in ({', '.join(map(literal, DONE))})"
+        return f"cast({column} as varchar) in ({', '.join(map(literal, TRUE_WORDS))})"
     return f"{column} = 1"
 
 
@@ -235,6 +235,6 @@ def is_unclear(kind: str) -> str:
     if kind.startswith("BOOLEAN"):
         return ""
     if kind.startswith(TEXT_TYPES):
-        literals = ", ".join(map(literal, (*DONE, *NOT_DONE)))
+        literals = ", ".join(map(literal, (*TRUE_WORDS, *FALSE_WORDS)))
         return f"{{column}} is not null\n    and {{text}} not in ({literals})"
     return "{column} is not null\n    and {column} not in (0, 1)"

@@ -36,7 +36,7 @@ from sqlmetrics.sql.template import literal
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from sqlmetrics.clicks.propensity.estimate import PropensityEstimate, Told
+    from sqlmetrics.clicks.propensity.estimate import OnRound, PropensityEstimate
 
 COUNTED, ADDED_UP, EVALUATED = 1, 2, 3
 """Steps after the tables of a log were made."""
@@ -231,7 +231,7 @@ class CleanLog:
         curve = estimate.curve if estimate else PropensityCurve.of(clicks.propensity)
         return replace(self.tables, propensities=curve or PropensityCurve.flat(clicks.propensity))
 
-    def estimate_propensities(self, progress: Told | None = None) -> PropensityEstimate:
+    def estimate_propensities(self, progress: OnRound | None = None) -> PropensityEstimate:
         """How often positions are looked at; by harvesting where no method is said.
 
         They are learned from the requests of `labels.window`; without one of those that are not
@@ -253,7 +253,7 @@ class CleanLog:
         clicks = clicks.model_copy(update={"propensity": propensity_settings})
         return self._estimate(replace(self.tables, clicks=clicks), progress)
 
-    def _estimate(self, tables: ClickTables, progress: Told | None = None) -> PropensityEstimate:
+    def _estimate(self, tables: ClickTables, progress: OnRound | None = None) -> PropensityEstimate:
         """By the methods themselves, whose modules are many: most labels are not corrected."""
         from sqlmetrics.clicks.propensity.estimate import estimate
 

@@ -34,8 +34,8 @@ is none of them."""
 
 TIMES = ("TIMESTAMP", "DATE")
 TEXT_TYPES = ("VARCHAR", "JSON", "ENUM")
-WHOLE = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT")
-NUMBERS = (*WHOLE, *(f"U{type_name}" for type_name in WHOLE), "DOUBLE", "FLOAT", "DECIMAL")
+INTEGERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT")
+NUMBERS = (*INTEGERS, *(f"U{type_name}" for type_name in INTEGERS), "DOUBLE", "FLOAT", "DECIMAL")
 """How the types of columns begin, in DuckDB's words."""
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from sqlmetrics.clicks.assembly import is_unclear
 from sqlmetrics.clicks.cleaning import ClickTables
-from sqlmetrics.clicks.columns import LOGGED, MICROS, RANGES, TEXT_TYPES, TIMES, WHOLE
+from sqlmetrics.clicks.columns import INTEGERS, LOGGED, MICROS, RANGES, TEXT_TYPES, TIMES
 from sqlmetrics.clicks.ubi import COLUMNS, POSITION, Kinds
 from sqlmetrics.engines.database import Database
 from sqlmetrics.errors import InputError, unknown
@@ -31,7 +31,7 @@ FIRST = 1_000
 """As many times are looked at for their unit."""
 NO_NUMBER = "make it a number, or leave it NULL"
 _NOT_WHOLE = "not ({number} between -9e15 and 9e15 and {number} = floor({number}))"
-_THERE = "{number} is not null\n    and "
+_NOT_NULL = "{number} is not null\n    and "
 
 
 def check_columns(
@@ -307,15 +307,19 @@ def _of_position(
     leave_out = "fix these rows, or leave them out with where"
     if kind.startswith(TEXT_TYPES):
         yield _Rule(_no_number("position"), column, name)
-    if not kind.startswith(WHOLE):
-        whole_check = RowCheck("position", _THERE + _NOT_WHOLE, "is not a whole number", leave_out)
+    if not kind.startswith(INTEGERS):
+        whole_check = RowCheck(
+            "position", _NOT_NULL + _NOT_WHOLE, "is not a whole number", leave_out
+        )
         yield _Rule(whole_check, column, name)
-    below = RowCheck("position", _THERE + "{number} < 0", "is negative", leave_out)
+    below = RowCheck("position", _NOT_NULL + "{number} < 0", "is negative", leave_out)
     yield _Rule(below, column, name)
     if first == 1:
         key = f"clicks.{table}.first_position"
         remedy = f"set {key}: 0, or {key}: each if some lists start at 0 and some at 1"
-        zero = RowCheck("position", _THERE + "{number} = 0", "is 0, but lists start at 1", remedy)
+        zero = RowCheck(
+            "position", _NOT_NULL + "{number} = 0", "is 0, but lists start at 1", remedy
+        )
         yield _Rule(zero, column, name)
 
 

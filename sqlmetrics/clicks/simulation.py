@@ -284,13 +284,17 @@ STAGES = (
 )
 """What an event is made of, in this order."""
 
-_SHOWN = ("system", "user_id", "country", "device", "is_test")
+_REQUEST_COLUMNS = ("system", "user_id", "country", "device", "is_test")
 TABLES: Mapping[str, tuple[str, tuple[str, ...], str]] = MappingProxyType(
     {
-        "requests": ("requests", ("request_id", "query", *_SHOWN, "requested_at", "n_results"), ""),
+        "requests": (
+            "requests",
+            ("request_id", "query", *_REQUEST_COLUMNS, "requested_at", "n_results"),
+            "",
+        ),
         "impressions": (
             "impressions",
-            ("request_id", "query", "item_id", "position", *_SHOWN, "shown_at"),
+            ("request_id", "query", "item_id", "position", *_REQUEST_COLUMNS, "shown_at"),
             "",
         ),
         "events": (

@@ -320,7 +320,7 @@ def _move_of(row: Mapping[str, Any], noise: Noise, overall: Moments, confidence:
 #
 # Only the rows of these queries are read: their ids are a condition of the tables.
 
-SHOWN = 10
+SHOWN_ITEMS = 10
 """So many items of a list are shown, and those below that have a grade above 0."""
 
 LISTS = ("list", "baseline_list")
@@ -429,11 +429,11 @@ def items_query(
     lookups = texts(plan, engine)
     of_systems = f"\n    and system in ({', '.join(map(literal, systems))})" if systems else ""
     of_days = f" and cast(metric_date as varchar) in ({', '.join(map(literal, sorted(days)))})"
-    where = f"(rnk <= {SHOWN} or grade > 0e0){of_systems}"
+    where = f"(rnk <= {SHOWN_ITEMS} or grade > 0e0){of_systems}"
     keys = [*plan.shape.keys, "item_id", "rnk", "grade"]
     shown_items = columns_stage(
         "shown_items",
-        f"one row per printed item: the first {SHOWN}, and those with a grade above 0",
+        f"one row per printed item: the first {SHOWN_ITEMS}, and those with a grade above 0",
         [*keys],
         "ranked",
         where + of_days * bool(days),

@@ -14,7 +14,7 @@ from sqlmetrics.clicks.clean_log import cleaned_log
 from sqlmetrics.clicks.cleaning import ClickTables
 from sqlmetrics.clicks.counterfactual.evaluate import estimate_question
 from sqlmetrics.clicks.counterfactual.terms import (
-    SHOWN,
+    SHOWN_SYSTEM,
     CounterfactualResult,
     Question,
     Term,
@@ -138,9 +138,11 @@ def question_of(clicks: Clicks, metrics: Sequence[EstimatedMetric]) -> Counterfa
         raise SpecError(message) from None
     if lacks := clicks.lacks(question):
         raise SpecError(lacks)
-    if question.title == SHOWN and not (question.rankings and question.rankings.columns.system):
+    if question.title == SHOWN_SYSTEM and not (
+        question.rankings and question.rankings.columns.system
+    ):
         raise SpecError(
-            f"{SHOWN} is the name of what the log showed; rename the other system in "
+            f"{SHOWN_SYSTEM} is the name of what the log showed; rename the other system in "
             "clicks.counterfactual.system"
         )
     return question
@@ -149,7 +151,7 @@ def question_of(clicks: Clicks, metrics: Sequence[EstimatedMetric]) -> Counterfa
 def compares_with_shown(options: Options) -> bool:
     """Whether what was shown may be a side."""
     baseline = options.baseline or next(iter(options.systems), None)
-    return not (options.dates or baseline) or SHOWN in (*options.systems, options.baseline)
+    return not (options.dates or baseline) or SHOWN_SYSTEM in (*options.systems, options.baseline)
 
 
 # Rankings or policies that were not shown, against what was shown or one another.
@@ -198,13 +200,13 @@ def compare_estimates(
             by=by,
             has_shown=compares_with_shown(options),
         )
-        estimation = _Made(engine, question, about, tuple(map(str, metrics)))
+        estimation = _Estimated(engine, question, about, tuple(map(str, metrics)))
         with keeping(engine, [estimation.units]):
             return estimation.comparison(spec, options)
 
 
 @dataclass(frozen=True)
-class _Made:
+class _Estimated:
     """What was estimated, while the sums of requests are kept in `UNITS`.
 
     Attributes:
@@ -287,18 +289,20 @@ class _Made:
         by, notes = options.by, list[str]()
         if options.dates:
             return self._periods(options, existing), notes
-        usual = spec.baseline if spec.baseline in existing else SHOWN
+        usual = spec.baseline if spec.baseline in existing else SHOWN_SYSTEM
         baseline = options.baseline or next(iter(options.systems), usual)
-        candidates = options.systems or tuple(system for system in existing if system != SHOWN)
+        candidates = options.systems or tuple(
+            system for system in existing if system != SHOWN_SYSTEM
+        )
         systems = tuple(dict.fromkeys(system for system in candidates if system != baseline))
         if not systems:
             raise SpecError(
-                f"there is only one system, {baseline}, and compare needs two; name {SHOWN} (what "
-                "the log showed) or another system (systems, --systems)"
+                f"there is only one system, {baseline}, and compare needs two; name {SHOWN_SYSTEM} "
+                "(what the log showed) or another system (systems, --systems)"
             )
-        if not (options.baseline or options.systems) and baseline == SHOWN:
+        if not (options.baseline or options.systems) and baseline == SHOWN_SYSTEM:
             notes.append(
-                f"the baseline is {SHOWN}, what the log showed; name another with --baseline"
+                f"the baseline is {SHOWN_SYSTEM}, what the log showed; name another with --baseline"
             )
         paired = options.paired is not False
         return Sides(self._terms, baseline, systems, UNITS, by, paired=paired), notes

@@ -290,11 +290,11 @@ def _relative_bounds(
     return dict(zip(names, map(math.expm1, (low, high)), strict=True))
 
 
-Place = tuple[str, str, str, Measure]
+RowKey = tuple[str, str, str, Measure]
 """System, segment, its value and metric."""
 
 
-def _places(pairing: Pairing, sums: Sums) -> list[Place]:
+def _places(pairing: Pairing, sums: Sums) -> list[RowKey]:
     segments = {key[1:3] for key in sums.moments} - {(ALL, ALL)}
     order = [(ALL, ALL), *sorted(segments)]
     return [
@@ -305,7 +305,7 @@ def _places(pairing: Pairing, sums: Sums) -> list[Place]:
     ]
 
 
-def _row(pairing: Pairing, options: Options, sums: Sums, row_key: Place) -> dict[str, Any]:
+def _row(pairing: Pairing, options: Options, sums: Sums, row_key: RowKey) -> dict[str, Any]:
     system, name, value, measure = row_key
     key: Key = (system, name, value, measure.name, measure.k or 0)
     metric: Metric = measure.metric

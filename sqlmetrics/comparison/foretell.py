@@ -290,7 +290,7 @@ def _with_ends(row: Row, name: str) -> str:
 ROLE = "experiments"
 _NEEDED = ("metric", "difference", "standard_error")
 _NUMBERS = ("difference", "standard_error", "covariance")
-_SHOWN = 3
+_N_EXAMPLES = 3
 """As many examples a message has."""
 
 
@@ -480,9 +480,9 @@ def _examples(rows: Sequence[Row]) -> str:
     texts = [
         f"{printable(row['experiment'])} {printable(row['metric'])} "
         f"({row['difference']}, error {row['standard_error']})"
-        for row in rows[:_SHOWN]
+        for row in rows[:_N_EXAMPLES]
     ]
-    return ", ".join(texts) + (" ..." if len(rows) > _SHOWN else "")
+    return ", ".join(texts) + (" ..." if len(rows) > _N_EXAMPLES else "")
 
 
 REPLICATES = 1_000

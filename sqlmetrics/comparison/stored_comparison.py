@@ -43,7 +43,7 @@ PERIODS_NOTE = (
     "periods would make it narrower"
 )
 
-Place = tuple[str, str, str]
+RowKey = tuple[str, str, str]
 """Segment, its value and metric."""
 
 
@@ -57,7 +57,7 @@ class Side:
     """
 
     name: str
-    rows: Mapping[Place, Sequence[Row]]
+    rows: Mapping[RowKey, Sequence[Row]]
 
 
 def compare_stored(
@@ -203,7 +203,7 @@ def _is_in(row: Row, days: Days) -> bool:
 
 
 def _side(name: str, rows: Sequence[Row], is_of_side: Callable[[Row], bool]) -> Side:
-    places: dict[Place, list[Row]] = {}
+    places: dict[RowKey, list[Row]] = {}
     for row in rows:
         if is_of_side(row):
             metric = at_cutoff(row["metric"], int(row["k"]))
@@ -274,7 +274,7 @@ def _problem(metric: str, rows: Sequence[Row]) -> str:
     return ""
 
 
-def _row(new: Side, old: Side, key: Place, *, paired: bool, repeats: bool) -> Row | None:
+def _row(new: Side, old: Side, key: RowKey, *, paired: bool, repeats: bool) -> Row | None:
     """A difference as a comparison has it; None where there is none."""
     new_rows, old_rows = new.rows[key], old.rows.get(key, ())
     numbers = paired_numbers(new_rows, old.name, repeats=repeats) if paired else None

@@ -238,7 +238,7 @@ class Server(ClickHouse):
     """A client of clickhouse-connect, with a session, which temporary tables need."""
 
     HINT = "send_receive_timeout of the connection, 300 s unless it says more, bounds it"
-    _given: Mapping[str, Any] = {}
+    _connect_arguments: Mapping[str, Any] = {}
     _query_id = ""
 
     def __init__(self, connection: Any, *, is_owned: bool = False) -> None:
@@ -259,7 +259,7 @@ class Server(ClickHouse):
         )
         with url.opening():
             engine = cls(_client(arguments), is_owned=True)
-        engine._given = arguments
+        engine._connect_arguments = arguments
         return engine
 
     @property
@@ -275,13 +275,17 @@ class Server(ClickHouse):
 
     def _identified(self) -> dict[str, str]:
         """The id of the next query, by which `_stop` finds it; of a user's client none."""
-        self._query_id = str(uuid.uuid4()) if self._given else ""
+        self._query_id = str(uuid.uuid4()) if self._connect_arguments else ""
         return {"query_id": self._query_id} if self._query_id else {}
 
     def _stop(self) -> None:
         """Kill the query over another connection, outside the session, which it holds."""
         if self._query_id:
-            arguments = {**self._given, "connect_timeout": STOP_TIMEOUT, "send_receive_timeout": 0}
+            arguments = {
+                **self._connect_arguments,
+                "connect_timeout": STOP_TIMEOUT,
+                "send_receive_timeout": 0,
+            }
             arguments.pop("session_id", None)
             with suppress(Exception), closing(_client(arguments, session=False)) as client:
                 client.command(f"kill query where query_id = '{self._query_id}' async")

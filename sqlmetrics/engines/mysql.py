@@ -86,7 +86,7 @@ class MySQL(WorkMemory):
 
     WORK_SETTINGS = ("tmp_table_size", "max_heap_table_size")  # the smaller one holds
 
-    _given: Mapping[str, Any] | None = None
+    _connect_arguments: Mapping[str, Any] | None = None
 
     @classmethod
     def open(cls, url: ConnectionURL) -> MySQL:
@@ -94,7 +94,7 @@ class MySQL(WorkMemory):
         arguments = url.driver_options(**url.login)
         with url.opening():
             engine = cls(_connected(arguments), is_owned=True)
-        engine._given = arguments
+        engine._connect_arguments = arguments
         return engine
 
     @property
@@ -254,8 +254,8 @@ class MySQL(WorkMemory):
 
     def _stop(self) -> None:
         """Kill the query over another connection: the driver has closed its own."""
-        if self._given:
-            arguments = {**self._given, "connect_timeout": STOP_TIMEOUT}
+        if self._connect_arguments:
+            arguments = {**self._connect_arguments, "connect_timeout": STOP_TIMEOUT}
             with suppress(Exception), closing(_connected(arguments)) as connection:
                 connection.query(f"kill query {self._connection.thread_id()}")
 

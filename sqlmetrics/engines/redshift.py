@@ -41,7 +41,7 @@ class Redshift(DbApi):
         "VARCHAR": "varchar(65535) collate case_sensitive",
     }
 
-    _given: Mapping[str, Any] = {}
+    _connect_arguments: Mapping[str, Any] = {}
     _process = 0
 
     @classmethod
@@ -50,7 +50,7 @@ class Redshift(DbApi):
         arguments = url.driver_options(**url.login)
         with url.opening():
             engine = cls(_connected(arguments), is_owned=True)
-        engine._given = arguments
+        engine._connect_arguments = arguments
         return engine
 
     def _tag(self, text: str) -> None:
@@ -65,13 +65,13 @@ class Redshift(DbApi):
         return match[1] if match else version_text
 
     def _settle(self) -> None:
-        if self._given:
+        if self._connect_arguments:
             ((self._process,),) = self.rows("select pg_backend_pid()")
 
     def _stop(self) -> None:
         """Cancel the statement over another connection: the driver only stops to listen."""
         if self._process:
-            arguments = {**self._given, "timeout": STOP_TIMEOUT}
+            arguments = {**self._connect_arguments, "timeout": STOP_TIMEOUT}
             with suppress(Exception), closing(_connected(arguments)) as second_connection:
                 second_connection.cursor().execute(f"select pg_cancel_backend({self._process})")
 

@@ -49,7 +49,7 @@ class Snowflake(DbApi):
         "VARCHAR": "varchar collate ''",
     }
 
-    _given: Mapping[str, Any] = {}
+    _connect_arguments: Mapping[str, Any] = {}
 
     @classmethod
     def open(cls, url: ConnectionURL) -> Snowflake:
@@ -64,7 +64,7 @@ class Snowflake(DbApi):
         )
         with url.opening():
             engine = cls(snowflake.connector.connect(**arguments), is_owned=True)
-        engine._given = arguments
+        engine._connect_arguments = arguments
         return engine
 
     @property
@@ -77,8 +77,11 @@ class Snowflake(DbApi):
 
         Nobody is asked to log in once more by a browser.
         """
-        if self._given and self._given.get("authenticator") != "externalbrowser":
-            arguments = {**self._given, "login_timeout": STOP_TIMEOUT}
+        if (
+            self._connect_arguments
+            and self._connect_arguments.get("authenticator") != "externalbrowser"
+        ):
+            arguments = {**self._connect_arguments, "login_timeout": STOP_TIMEOUT}
             with (
                 suppress(Exception),
                 closing(snowflake.connector.connect(**arguments)) as second_connection,

@@ -32,7 +32,7 @@ SETTINGS = {
 """Settings for our text. The first two decide what it means: errors instead of NULL, and times
 without a zone. By the last, rows that are distributed by query are joined where they are."""
 
-OWN = {
+SESSION_SETTINGS = {
     "spark.ui.enabled": "false",
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
@@ -137,7 +137,7 @@ class Spark(LockingDriver):
                 return cls.of(builder.remote(_remote(url)).getOrCreate(), is_owned=True)
             master = url.host if url.port is None else f"spark://{url.host}:{url.port}"
             builder = builder.master(master or "local[*]")
-            defaults = OWN if master.startswith("local") else {}
+            defaults = SESSION_SETTINGS if master.startswith("local") else {}
             for name, value in (defaults | dict(url.options)).items():
                 builder = builder.config(name, value)
             return cls(builder.getOrCreate(), is_owned=True)

@@ -20,7 +20,7 @@ from sqlmetrics.spec.reading import AnySpec, spec_of
 from sqlmetrics.tables.table import Table, metric_value, printable, segment_cell
 from sqlmetrics.tables.tabular import ArrowTables, Tabular
 
-SHOWN = {"0%": "at_0", "10%": "at_10", "50%": "at_50", "90%": "at_90"}
+PRINTED_POINTS = {"0%": "at_0", "10%": "at_10", "50%": "at_50", "90%": "at_90"}
 """The points of a curve that are printed."""
 
 LEGEND = """\
@@ -53,7 +53,7 @@ class Abstention(Tabular):
         kinds = [*["date"] * has_days, *["segment"] * has_segments]
         first = [*kinds, "system", "metric", "confidence"]
         cells = [[*_texts(row, has_days, has_segments), *_numbers(row)] for row in rows]
-        names = [*first, "nauc", *SHOWN, "queries"]
+        names = [*first, "nauc", *PRINTED_POINTS, "queries"]
         yield Table(names, cells, len(first), notes=LEGEND.splitlines())
 
 
@@ -68,7 +68,7 @@ def _texts(row: dict[str, Any], has_days: bool, has_segments: bool) -> Iterator[
 
 
 def _numbers(row: dict[str, Any]) -> Iterator[str]:
-    yield from (metric_value(row[name]) for name in ("nauc", *SHOWN.values()))
+    yield from (metric_value(row[name]) for name in ("nauc", *PRINTED_POINTS.values()))
     yield f"{row['n_queries']:,}"
 
 

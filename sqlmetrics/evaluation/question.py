@@ -72,23 +72,23 @@ class TableArguments(Conventions, total=False):
     metrics_from: Any
 
 
-class Asked(TableArguments, total=False):
+class QuestionArguments(TableArguments, total=False):
     """What `question` takes by name: columns and tables, as `evaluate` does, and options."""
 
     by: str | Sequence[str]
     baseline: str | None
 
 
-NAMED = Asked.__annotations__.keys() - Conventions.__annotations__.keys()
+NAMED = QuestionArguments.__annotations__.keys() - Conventions.__annotations__.keys()
 """The arguments that are no options."""
 
 
-def named_arguments(values: Mapping[str, Any]) -> Asked:
+def named_arguments(values: Mapping[str, Any]) -> QuestionArguments:
     """What `question` takes by name, of the arguments of `evaluate` as its local names."""
-    return cast(Asked, {name: values[name] for name in NAMED} | values["conventions"])
+    return cast(QuestionArguments, {name: values[name] for name in NAMED} | values["conventions"])
 
 
-OTHERS = (
+OTHER_ARGUMENTS = (
     *("rankings", "labels", "metrics", "connection", "check", "per_query", "confidence", "plan"),
     *("memory", "checkpoint", "profile", "progress", "overwrite"),
 )
@@ -100,7 +100,7 @@ def question(
     rankings: Any,
     labels: Any,
     metrics: str | Sequence[str],
-    **keywords: Unpack[Asked],
+    **keywords: Unpack[QuestionArguments],
 ) -> tuple[Spec, Tables]:
     """What the arguments of `evaluate` ask for, and where its tables are.
 
@@ -424,7 +424,7 @@ def check_arguments(function: Callable[..., Any], keywords: Mapping[str, Any]) -
 def _check_names(
     conventions: Mapping[str, Any],
     where: str = "",
-    arguments: Collection[str] = (*NAMED, *OTHERS),
+    arguments: Collection[str] = (*NAMED, *OTHER_ARGUMENTS),
 ) -> None:
     """Raise SpecError for what is no option, and looks like an argument."""
     if isinstance(conventions.get("conventions"), Mapping):

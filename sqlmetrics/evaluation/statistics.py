@@ -10,7 +10,7 @@ from typing import NamedTuple
 from sqlmetrics.engines.database import Database
 from sqlmetrics.plan.plan import Plan
 from sqlmetrics.plan.strategy import SHOWN, WINDOW, TableStatistics
-from sqlmetrics.plan.tables import WHOLE, Bucket
+from sqlmetrics.plan.tables import NO_BUCKET, Bucket
 from sqlmetrics.spec.days import as_sql
 from sqlmetrics.spec.segments import TRAFFIC
 from sqlmetrics.sql.relation import source_text
@@ -54,11 +54,11 @@ def buckets(plan: Plan, engine: Database, measured: TableStatistics | None) -> t
         measured: What was measured of them.
     """
     if plan.shape.made_of.having(TRAFFIC) or plan.needs.pooled:  # of all queries together
-        return (WHOLE,)
+        return (NO_BUCKET,)
     if plan.translation.dialect.quick_hash:
         return hashed(plan, engine)
     if plan.strategy.name in (WINDOW, SHOWN) or measured is None:
-        return (WHOLE,)
+        return (NO_BUCKET,)
     return parts(plan, engine, SLACK * plan.strategy.bytes_a_row(measured, plan.needs))
 
 
@@ -75,9 +75,9 @@ def parts(
     """
     rows = n_rows(plan, engine, table)
     if rows is None or (memory := engine.memory) is None:
-        return (WHOLE,)
+        return (NO_BUCKET,)
     number = ceil(rows * bytes_a_row / (SHARE * memory))
-    return _cut(plan, engine, number, rows) if number > 1 else (WHOLE,)
+    return _cut(plan, engine, number, rows) if number > 1 else (NO_BUCKET,)
 
 
 def n_rows(plan: Plan, engine: Database, table: str) -> int | None:
@@ -101,12 +101,12 @@ def hashed(plan: Plan, engine: Database) -> tuple[Bucket, ...]:
     """
     shape = plan.shape
     if shape.of_one_system:  # a click log is cleaned anew each time that its lists are read
-        return (WHOLE,)
+        return (NO_BUCKET,)
     tables = ("rankings",) if shape.joined else ("rankings", "labels")
     rows = [engine.count(source_text(shape.tables[table], shape.where[table])) for table in tables]
     number = ceil(sum(rows) * WINDOW_BYTES / (SHARE * (engine.memory or inf)))
     if number < 2:
-        return (WHOLE,)
+        return (NO_BUCKET,)
     bucket_rows = rows[0] // number
     return tuple(
         Bucket(

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 USUAL = ("ndcg@10",)
 _OF_LABELS = ("label_columns", "grade", "grades", "group")
-SHOWN = 20
+PRINTED_ROWS = 20
 """As many rows does the text of a ranking show."""
 
 
@@ -72,7 +72,7 @@ class Fusion(Tabular):
         if self.into:
             yield "\n".join([f"{printable(self.into)}: {many(len(self), 'row')}", *below])
             return
-        rows = self.table.slice(0, SHOWN).to_pylist()
+        rows = self.table.slice(0, PRINTED_ROWS).to_pylist()
         names = self.table.column_names
         cells = [
             [f"{row[name]:.6g}" if name == "score" else printable(str(row[name])) for name in names]

@@ -290,7 +290,7 @@ def _means(spec: Spec, engine: Database) -> dict[int, float]:
     return {number: top / bottom if bottom else 0.0 for number, (top, bottom) in sums.items()}
 
 
-SHOWN = 12
+PRINTED_VARIANTS = 12
 """As many variants does the text show."""
 
 _KEYS = {"metric": "string", "segment_name": "string", "segment_value": "string"}
@@ -428,7 +428,7 @@ class Sweep(Tabular):
                 "yes" if row_by_metric[metrics[0]]["as_good"] else "",
                 *(_number(row_by_metric[metric]["value"]) for metric in metrics),
             ]
-            for name, row_by_metric in ordered[:SHOWN]
+            for name, row_by_metric in ordered[:PRINTED_VARIANTS]
         ]
         n_more = len(ordered) - len(lines)
         notes = [f"and {many(n_more, 'more variant')}"] if n_more > 0 else []

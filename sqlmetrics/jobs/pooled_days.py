@@ -227,7 +227,7 @@ def comparison(facts: str) -> str:
     return _select("comparison", stages, _together(RUNNING), ALWAYS, always_reach(CONFIDENCE))
 
 
-_WHOLE = ("n_clusters", "all_clusters", "n_queries")
+_COUNTS = ("n_clusters", "all_clusters", "n_queries")
 """Sums that are whole numbers."""
 
 
@@ -247,7 +247,7 @@ def _days_so_far(
     columns.append(Column(_copies(f" over {window}"), "n_copies"))
     for name, column in sums.items():
         total = f"sum({column}) over {window}"
-        columns.append(Column(f"cast({total} as bigint)" if name in _WHOLE else total, name))
+        columns.append(Column(f"cast({total} as bigint)" if name in _COUNTS else total, name))
     view = {
         "about": "each day with the sums of all days so far, with the same definition",
         "columns": columns,

@@ -26,7 +26,7 @@ from sqlmetrics.spec.spec import Spec
 from sqlmetrics.sql.template import literal, parts, relation
 from sqlmetrics.sql.user_sql import ADDRESS_SECRETS, names_in, spelled_alike, unnumbered
 
-Place = Mapping[str, Any]
+Origin = Mapping[str, Any]
 """A source as the run log has it: `relation`, `file` or `sql` (what it reads), and `columns`."""
 
 DECIDING: Mapping[str, Sequence[str]] = {
@@ -122,7 +122,9 @@ def check_same_spec(spec: Spec, engine: Database) -> None:
         )
 
 
-def _last_run(spec: Spec, engine: Database) -> tuple[object, Mapping[str, Place], list[str]] | None:
+def _last_run(
+    spec: Spec, engine: Database
+) -> tuple[object, Mapping[str, Origin], list[str]] | None:
     """When it began, what it read and what it asked for; None if it has left no row or no word."""
     name_by_table = targets(spec)
     if not all(columns_of(name_by_table[table], engine) for table in ("runs", "facts")):
@@ -145,7 +147,7 @@ def _metrics(spec: Spec) -> list[str]:
     return [at_cutoff(metric, k) for metric, k, _ in hashes(spec)]
 
 
-def _origin(source: Source, folder: Path | None) -> Place:
+def _origin(source: Source, folder: Path | None) -> Origin:
     """Where a source is; of data in memory only its columns are known."""
     columns = source.columns.model_dump()
     column_fields = {
@@ -172,7 +174,7 @@ def _file(path: str, folder: Path | None) -> str:
     return path if folder is None else str((folder / path).absolute())
 
 
-def _differences(role: str, before: Place, now: Place, engine: Database) -> Iterator[str]:
+def _differences(role: str, before: Origin, now: Origin, engine: Database) -> Iterator[str]:
     """Why two places are not of one source that may have moved; nothing if they may be."""
     tables, tables_now = _tables(before), _tables(now)
     if tables and tables_now:
@@ -196,7 +198,7 @@ def _differences(role: str, before: Place, now: Place, engine: Database) -> Iter
         yield f"its {role} {had}, but this one {has}"
 
 
-def _tables(origin: Place) -> list[str]:
+def _tables(origin: Origin) -> list[str]:
     tables = origin.get("sql") or [origin.get("relation") or origin.get("file")]
     return [table for table in tables if table]
 
@@ -237,6 +239,6 @@ def _path(table: str) -> Sequence[str]:
     return [unnumbered(part) for part in re.split(r"[./]", table.replace('"', ""))]
 
 
-def _in_words(origin: Place) -> str:
+def _in_words(origin: Origin) -> str:
     kind = next(kind for kind in _WORDS if origin.get(kind))
     return f"{_WORDS[kind]} {', '.join(_tables(origin))}"

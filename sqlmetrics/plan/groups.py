@@ -21,7 +21,7 @@ from sqlmetrics.plan.expressions import novelty
 from sqlmetrics.plan.needs import IDEAL_GROUPS, OF_GROUPS, SumStage
 from sqlmetrics.sql.stage import Column, Stage, Window, commented, equal, print_template
 
-_MADE = ("label_groups", "group_hits", "shown_groups", "evidence")
+_RELATIONS = ("label_groups", "group_hits", "shown_groups", "evidence")
 """The relations of groups of a list, each after those that it is made of."""
 
 
@@ -49,7 +49,9 @@ class GroupRows:
         for of_rel in dict.fromkeys(sum_stage.of_rel for sum_stage in grouped):
             same_rel = [sum_stage for sum_stage in grouped if sum_stage.of_rel == of_rel]
             maker_indexes = (
-                _MADE.index(sum_stage.over) for sum_stage in same_rel if sum_stage.over in _MADE
+                _RELATIONS.index(sum_stage.over)
+                for sum_stage in same_rel
+                if sum_stage.over in _RELATIONS
             )
             makers = (self._labels, self._hits, self._shown_groups, self._evidence)
             for make in makers[: max(maker_indexes, default=0) + 1]:

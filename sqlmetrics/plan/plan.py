@@ -24,7 +24,7 @@ from sqlmetrics.plan.per_query import PerQuery
 from sqlmetrics.plan.shape import APPEARANCES, Shape
 from sqlmetrics.plan.strategy import PORTABLE, WINDOW, Strategy, TableStatistics, choose
 from sqlmetrics.plan.summary import Summary
-from sqlmetrics.plan.tables import WHOLE, Bucket, Tables
+from sqlmetrics.plan.tables import NO_BUCKET, Bucket, Tables
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.sql.dialects import DIALECTS
 from sqlmetrics.sql.relation import Relation
@@ -61,7 +61,7 @@ class Plan:
         """The strategy that fits; see `strategy.choose`."""
         return choose(self.shape, self.needs, measured, name, suspects)
 
-    def by(self, strategy: Strategy, bucket: Bucket = WHOLE) -> Plan:
+    def by(self, strategy: Strategy, bucket: Bucket = NO_BUCKET) -> Plan:
         """The same with another strategy, and of a bucket of queries alone."""
         return replace(self, strategy=strategy, shape=replace(self.shape, bucket=bucket))
 

@@ -374,7 +374,7 @@ class GivenRanks(CountedScores):
     def stages(self) -> Iterator[Stage]:
         """From the two tables to one row per labelled item, and one a list without any."""
         yield from self._list_stages()
-        yield _chosen("ranked", _GIVEN, self._place_columns(), "list_labels")
+        yield _chosen("ranked", _INPUT_RANKS, self._place_columns(), "list_labels")
 
     def _rank(self) -> str:
         return self._by
@@ -382,7 +382,7 @@ class GivenRanks(CountedScores):
 
 _LISTED = "one row per list: the scores of its items, and the items with a label"
 _LIST_RANKS = "a rank is the place of a score; a list without a label has one row without a rank"
-_GIVEN = "the ranks of the input; a list without a label has one row without a rank"
+_INPUT_RANKS = "the ranks of the input; a list without a label has one row without a rank"
 
 
 def _same(*names: str) -> list[Column]:

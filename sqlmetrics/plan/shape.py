@@ -11,7 +11,7 @@ from sqlmetrics.catalog.measure import Measure
 from sqlmetrics.catalog.metric import AGE, is_column_role, label_column, query_column
 from sqlmetrics.errors import SpecError
 from sqlmetrics.plan.segments import Segments
-from sqlmetrics.plan.tables import WHOLE, Bucket, Tables, of_days
+from sqlmetrics.plan.tables import NO_BUCKET, Bucket, Tables, of_days
 from sqlmetrics.spec.source import ItemColumns, Queries, QueryColumns
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.sql.relation import Relation, unmentioned
@@ -26,7 +26,7 @@ _ABOUT = {
     "items": "one row per item: its columns",
 }
 
-_ONE = {"rankings": "ranking", "labels": "label", "queries": "query", "items": "item"}
+_ROW_OF = {"rankings": "ranking", "labels": "label", "queries": "query", "items": "item"}
 """Table -> what one of its rows is."""
 
 _ITEM_FACTS = {
@@ -106,7 +106,7 @@ class Shape:
 
     spec: Spec
     at: Tables
-    bucket: Bucket = WHOLE
+    bucket: Bucket = NO_BUCKET
 
     @property
     def translation(self) -> Translation:
@@ -333,7 +333,7 @@ class Shape:
         rankings = {"rankings": unfused.rankings} if unfused else {}
         sources = {**self._sources, **rankings}.values()
         return {
-            table: unmentioned(table, sources, instead=f"{_ONE[table]}_rows")
+            table: unmentioned(table, sources, instead=f"{_ROW_OF[table]}_rows")
             for table in self.tables
         }
 
@@ -354,7 +354,7 @@ class Shape:
         """
         has = self.columns["rankings"]
         conditions = [condition] if (condition := self.source_condition("rankings")) else []
-        rankings, everyone = self.tables["rankings"], replace(self, bucket=WHOLE)
+        rankings, everyone = self.tables["rankings"], replace(self, bucket=NO_BUCKET)
         days = "all days of the data" if self.spans_pauses else "all queries"
         view = {
             "about": f"one row per ranked item on {days}: its day and system",

@@ -135,7 +135,7 @@ class Bucket:
         return conditions[0] if len(conditions) == 1 else " and ".join(f"({c})" for c in conditions)
 
 
-WHOLE = Bucket()
+NO_BUCKET = Bucket()
 
 
 MARGIN = timedelta(hours=3)

@@ -124,7 +124,7 @@ def refusals(schema: str = "") -> Iterator[Refusal]:
         )
 
 
-Asked = tuple[str, list[str], Mapping[str, Any]]
+CaseArguments = tuple[str, list[str], Mapping[str, Any]]
 """A name, metrics, and what a spec has beside the usual."""
 
 
@@ -138,7 +138,7 @@ def _lacking(dialect: Dialect) -> dict[str, tuple[str, str]]:
     return lacking
 
 
-def _of_presets(dialect: Dialect) -> Iterator[Asked]:
+def _of_presets(dialect: Dialect) -> Iterator[CaseArguments]:
     """Every preset, but for what cannot be."""
     lacking = _lacking(dialect)
     for name, preset in PRESETS.items():
@@ -149,7 +149,7 @@ def _of_presets(dialect: Dialect) -> Iterator[Asked]:
         yield f"preset {name}", texts(), {"preset": name, "conventions": options}
 
 
-def _of_options(dialect: Dialect) -> Iterator[Asked]:
+def _of_options(dialect: Dialect) -> Iterator[CaseArguments]:
     """Every value of every option but the house's, for the metrics that have it."""
     left_out = {"error", *_lacking(dialect)}
     for option in OPTIONS.values():
@@ -165,7 +165,7 @@ def _of_options(dialect: Dialect) -> Iterator[Asked]:
                 )
 
 
-def _of_input(tables: _Tables, dialect: Dialect) -> Iterator[Asked]:
+def _of_input(tables: _Tables, dialect: Dialect) -> Iterator[CaseArguments]:
     """Other tables, other columns, other policies for what is bad in them."""
     ranks = {"relation": tables.of("ranks"), "columns": {"rank": "place"}}
     recent = {"relation": tables.of("recent"), "columns": {"score": "place"}}

@@ -114,7 +114,7 @@ Score = float | Decimal
 """A score: Python compares whole numbers, decimals and floats exactly."""
 
 Scored = Sequence[tuple[Score, float]]
-Shown = Sequence[Ids]
+ShownLists = Sequence[Ids]
 Gain = str | Mapping[float, float]
 Value = float | None
 Rounding = str | int
@@ -975,12 +975,12 @@ def auc(rows: Scored, *, rel: float, max_fpr: float) -> Value:
     return (1 + (area - least) / (most - least)) / 2
 
 
-def coverage(lists: Shown, catalogue: Catalogue, *, k: int) -> Value:
+def coverage(lists: ShownLists, catalogue: Catalogue, *, k: int) -> Value:
     """Different items in the top k of any list / items of the catalogue."""
     return _ratio(len({item for items in lists for item in items[:k]}), len(catalogue))
 
 
-def gini(lists: Shown, catalogue: Catalogue, *, k: int) -> Value:
+def gini(lists: ShownLists, catalogue: Catalogue, *, k: int) -> Value:
     """How unequally the places in the top k go to the items: mean difference / 2 means."""
     count_by_item = Counter(item for items in lists for item in items[:k])
     counts = [*count_by_item.values(), *[0] * (len(catalogue) - len(count_by_item))]

@@ -13,7 +13,7 @@ from sqlmetrics.engines.database import Database, connect
 from sqlmetrics.errors import SpecError
 from sqlmetrics.evaluation.execution import run
 from sqlmetrics.evaluation.inputs.open import opened
-from sqlmetrics.evaluation.question import Asked, question
+from sqlmetrics.evaluation.question import QuestionArguments, question
 from sqlmetrics.evaluation.report.result import Result
 from sqlmetrics.plan.plan import Plan, make_plan
 from sqlmetrics.plan.tables import Tables
@@ -73,7 +73,7 @@ def tie_audit(
     metrics: str | Sequence[str] = (),
     *,
     connection: Any = None,
-    **keywords: Unpack[Asked],
+    **keywords: Unpack[QuestionArguments],
 ) -> TieAudit:
     """Count equal scores, and evaluate with their worst and their best order.
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from sqlmetrics.spec.source import Source
     from sqlmetrics.spec.spec import Spec
 
-Asked = Measure | Online | EstimatedMetric
+AnyMeasure = Measure | Online | EstimatedMetric
 """Whatever a spec can ask for."""
 
 ALL = "all"
@@ -39,7 +39,7 @@ _DATED = ("rankings", "labels", "queries")
 """The tables that may have days."""
 
 
-def definition(spec: Spec, metric: Asked, segment: str = ALL) -> dict[str, Any]:
+def definition(spec: Spec, metric: AnyMeasure, segment: str = ALL) -> dict[str, Any]:
     """All that decides the numbers of a metric in a segment, by name, as JSON has it."""
     conventions = {
         name: str(value) if isinstance(value, GainTable) else value
@@ -49,12 +49,12 @@ def definition(spec: Spec, metric: Asked, segment: str = ALL) -> dict[str, Any]:
     return {**dict(sorted(conventions.items())), **log, **_later(spec, metric, segment)}
 
 
-def definition_hash(spec: Spec, metric: Asked, segment: str = ALL) -> str:
+def definition_hash(spec: Spec, metric: AnyMeasure, segment: str = ALL) -> str:
     """A short hash of the same."""
     return _hash(spec, metric, _later(spec, metric, segment))
 
 
-def _hash(spec: Spec, metric: Asked, later: Mapping[str, Any]) -> str:
+def _hash(spec: Spec, metric: AnyMeasure, later: Mapping[str, Any]) -> str:
     log = _of_log(spec.clicks) if spec.clicks else ""
     if isinstance(metric, Online):
         text = f"{metric} {log}"
@@ -69,7 +69,7 @@ def _hash(spec: Spec, metric: Asked, later: Mapping[str, Any]) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-def _conventions(spec: Spec, metric: Asked) -> dict[str, Any]:
+def _conventions(spec: Spec, metric: AnyMeasure) -> dict[str, Any]:
     """The conventions and parameters of a metric."""
     if isinstance(metric, Online):
         return {}
@@ -137,7 +137,7 @@ def _of_log(clicks: Clicks) -> str:
     return clicks.model_dump_json(include=decides, exclude=later)
 
 
-def _later(spec: Spec, metric: Asked, segment: str) -> dict[str, Any]:
+def _later(spec: Spec, metric: AnyMeasure, segment: str) -> dict[str, Any]:
     """What conventions do not say, as far as it is not its default."""
     is_of_lists = isinstance(metric, Measure)
     tables = dict(_read_by(spec, metric))
@@ -174,7 +174,7 @@ def sources_of(spec: Spec) -> dict[str, Source]:
     return {role: source for role, source in source_by_role.items() if source is not None}
 
 
-def _read_by(spec: Spec, metric: Asked) -> Iterator[tuple[str, Source]]:
+def _read_by(spec: Spec, metric: AnyMeasure) -> Iterator[tuple[str, Source]]:
     """The tables that decide a metric, by their roles."""
     for role, source in sorted(sources_of(spec).items()):
         needs = spec.needs(metric) if isinstance(metric, Measure) else ()

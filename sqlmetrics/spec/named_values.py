@@ -82,12 +82,12 @@ def measured_actions(names: Iterable[NamedValue]) -> tuple[str, ...]:
 
 def _of_check(threshold: Threshold) -> Iterator[NamedValue]:
     """What a check names: where it is nowhere, the check fails, and no number is another one."""
-    from sqlmetrics.spec.threshold import EACH, PREVIOUS
+    from sqlmetrics.spec.threshold import EVERY_VALUE, PREVIOUS
 
     if threshold.system is not None:
         yield NamedValue("checks.system", SYSTEM, threshold.system, decides=False)
     if threshold.against != PREVIOUS:
         yield NamedValue("checks.against", SYSTEM, threshold.against, decides=False)
     for segment, value in threshold.segment.items():
-        if value != EACH:
+        if value != EVERY_VALUE:
             yield NamedValue("checks.segment", segment, value, decides=False)

@@ -13,7 +13,7 @@ from sqlmetrics.stats import CONFIDENCE
 
 PREVIOUS = "previous"
 
-EACH = "*"
+EVERY_VALUE = "*"
 """The value of a segment that stands for each."""
 
 ALWAYS = "always"

@@ -26,7 +26,7 @@ _LEVELS = (
 _BRANCH = re.compile(r" (?=(?:when|then|else) )")
 _CALL = re.compile(r"(\w*)\((.*)\)")
 _COMMA = re.compile(r"(?<=,) ")
-_WHOLE = re.compile(r" (?=end\b)")
+_BEFORE_END = re.compile(r" (?=end\b)")
 _NAME = re.compile(r" (?=as \S+$)")
 _CLOSED = ("\n)", "\nend")
 _WINDOW = re.compile(r" (?=over \(.*\)$)")
@@ -104,7 +104,7 @@ def _operation(text: str, room: int) -> str:
 def _case(text: str, room: int) -> str:
     """`case when ...`, a branch a line; on its own line where there are several."""
     is_case = text.startswith("case ") and text.endswith(" end")
-    if not is_case or len(_split(text, _WHOLE)) > 1:
+    if not is_case or len(_split(text, _BEFORE_END)) > 1:
         return ""
     head, *branches = _split(text.removesuffix(" end"), _BRANCH, depth=1)
     whens = sum(branch.startswith("when ") for branch in branches)

@@ -27,7 +27,7 @@ from sqlmetrics.catalog.measure import parse
 from sqlmetrics.catalog.metric import Metric, catalog, spellings
 from sqlmetrics.catalog.option import Option
 from sqlmetrics.catalog.presets import PRESETS
-from sqlmetrics.evaluation.question import NAMED, OTHERS, question
+from sqlmetrics.evaluation.question import NAMED, OTHER_ARGUMENTS, question
 from sqlmetrics.plan.expressions import WHOLE_LIST
 from sqlmetrics.plan.needs import SUMS
 from sqlmetrics.proof import reference
@@ -583,7 +583,7 @@ def test_the_typed_keywords_are_those_of_the_catalogue() -> None:
     assert file.read_text(encoding="utf-8") == current
     for function in (sm.evaluate, question, sm.reconcile):
         assert Conventions.__annotations__.keys() <= _keywords(function)
-    assert {*NAMED, *OTHERS} == signature(sm.evaluate).parameters.keys() - {"conventions"}
+    assert {*NAMED, *OTHER_ARGUMENTS} == signature(sm.evaluate).parameters.keys() - {"conventions"}
 
 
 def _typed(option: Option) -> str:

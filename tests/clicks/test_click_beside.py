@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import sqlmetrics as sm
-from sqlmetrics.clicks.analysis.offline_online import SHOWN, OfflineOnline, offline_online
+from sqlmetrics.clicks.analysis.offline_online import PRINTED_CHANGES, OfflineOnline, offline_online
 from sqlmetrics.clicks.evaluate import evaluate_clicks
 from sqlmetrics.errors import SpecError
 from sqlmetrics.stats.nonparametric import spearman
@@ -221,7 +221,7 @@ def test_a_long_list_is_cut() -> None:
     zigzag = [float(day % 2) for day in range(30)]
     result = offline_online(rows("ndcg", zigzag), rows("ctr", [1 - value for value in zigzag]))
     assert len(result.by_day) == 29
-    assert f"... {29 - SHOWN} more" in repr(result)
+    assert f"... {29 - PRINTED_CHANGES} more" in repr(result)
 
 
 def test_to_dicts() -> None:

@@ -25,7 +25,7 @@ from marked import by_turns
 
 import sqlmetrics as sm
 from sqlmetrics.cli import cli
-from sqlmetrics.clicks.analysis.label_comparison import AS_SAID, OTHERS, compare_labels
+from sqlmetrics.clicks.analysis.label_comparison import AS_SAID, HELD_OUT, compare_labels
 from sqlmetrics.clicks.clean_log import CleanLog, cleaned_log
 from sqlmetrics.clicks.evaluate import evaluate_clicks
 from sqlmetrics.clicks.labels import POOLED, can_leave_own_out, pooled
@@ -791,7 +791,7 @@ def test_labels_side_by_side() -> None:
         ),
     }.items():
         assert {name: value[labels, day, name] for name in wanted} == pytest.approx(wanted)
-    as_said, by_others = (value[variant, None, "ndcg@3"] for variant in (AS_SAID, OTHERS))
+    as_said, by_others = (value[variant, None, "ndcg@3"] for variant in (AS_SAID, HELD_OUT))
     assert as_said > by_others
     assert f"ndcg@3 of clicks is {as_said:.4f}, but {by_others:.4f} where each" in " ".join(
         comparison.notes

@@ -241,7 +241,7 @@ def test_a_query_of_clickhouse_is_killed_by_its_id(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(clickhouse, "_client", connect)
     busy = Client(KeyboardInterrupt)
     engine = clickhouse.Server(busy)
-    engine._given = {"host": "h", "session_id": "s"}
+    engine._connect_arguments = {"host": "h", "session_id": "s"}
     with pytest.raises(KeyboardInterrupt):
         engine.execute("create table t as select 1")
     (settings,) = [settings for _, settings in busy.commands if settings]

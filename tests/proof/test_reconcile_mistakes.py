@@ -17,7 +17,7 @@ from memory import database, evaluate
 
 import sqlmetrics as sm
 from benchmarks.hand_written import QUERIES
-from benchmarks.hand_written_more import MORE
+from benchmarks.hand_written_more import MORE_QUERIES
 from benchmarks.reconcile import names, reconciled_of
 from benchmarks.reconcile import world as new_world
 from sqlmetrics.proof.reconcile.mistakes import AVERAGED, CAPS, MISTAKES, REPEATED
@@ -326,7 +326,7 @@ def test_every_mistake_is_tested() -> None:
 
 MISTAKE_NAMES = {mistake.name for mistake in MISTAKES}
 HAND_WRITTEN = QUERIES | {
-    name: query for name, query in MORE.items() if MISTAKE_NAMES & {*query.is_mistake}
+    name: query for name, query in MORE_QUERIES.items() if MISTAKE_NAMES & {*query.is_mistake}
 }
 """Numbers that are named; of those of the second draw, the ones whose mistake is known."""
 

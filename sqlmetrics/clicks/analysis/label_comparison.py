@@ -21,7 +21,7 @@ from sqlmetrics.tables.table import Table, printable
 from sqlmetrics.tables.tabular import Block, Kinds, Row, Tabular
 
 AS_SAID = "as the spec says"
-OTHERS = "learned from the other requests"
+HELD_OUT = "learned from the other requests"
 CORRECTED = "corrected for positions ({rate})"
 UNCORRECTED = "not corrected for positions ({rate})"
 EARLIER = "learned from {first} to {last}"
@@ -125,7 +125,7 @@ class _Comparing:
         rows += _rows(AS_SAID, original.rows)
         if can_leave_own_out(self.clicks.labels):
             judged_by_others = self._judged({}, leaves_own_out=True)
-            rows += _rows(OTHERS, judged_by_others.rows)
+            rows += _rows(HELD_OUT, judged_by_others.rows)
             notes += _lifts(rows)
         moved = self._corrected(original, rows, notes)
         self._apart(original, days, rows, notes)
@@ -229,7 +229,7 @@ def _lifts(rows: Sequence[Row]) -> Iterator[str]:
     """By how much labels that judge themselves lift each metric, of each system."""
     value = {(row["labels"], row["system"], row["metric"]): row["value"] for row in rows}
     for (labels, system, metric), own_value in value.items():
-        other_value = value.get((OTHERS, system, metric))
+        other_value = value.get((HELD_OUT, system, metric))
         if labels == AS_SAID and own_value is not None and other_value is not None:
             yield (
                 f"{metric} of {printable(system)} is {own_value:.4f}, but {other_value:.4f} where "

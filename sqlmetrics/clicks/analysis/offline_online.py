@@ -24,10 +24,10 @@ from sqlmetrics.tables.tabular import ArrowTables, Block, Tabular, arrow_tables,
 
 # What two families of metrics say of the same days, as values and as tables.
 
-Place = tuple[str, str, str]
+SystemSegment = tuple[str, str, str]
 """A system, a segment's name and its value."""
 
-SHOWN = 12
+PRINTED_CHANGES = 12
 """As many changes in opposite directions are printed."""
 
 
@@ -52,7 +52,7 @@ class Line:
     online: Mapping[str, float]
 
     @property
-    def cell(self) -> Place:
+    def cell(self) -> SystemSegment:
         """What it is of."""
         return self.system, self.segment_name, self.segment_value
 
@@ -193,14 +193,14 @@ def _opposed(title: str, changes: Sequence[Contradiction]) -> Iterator[Block]:
             f"{contradiction.offline} {_signed(contradiction.offline_change)}",
             f"{contradiction.online} {_signed(contradiction.online_change)}",
         ]
-        for contradiction in changes[:SHOWN]
+        for contradiction in changes[:PRINTED_CHANGES]
     ]
-    n_more = len(changes) - SHOWN
+    n_more = len(changes) - PRINTED_CHANGES
     table = Table([title, "system", "segment", "offline", "online"], rows)
     yield (table, f"... {n_more:,} more" if n_more > 0 else "")
 
 
-def _group_cells(group: Place) -> tuple[str, str]:
+def _group_cells(group: SystemSegment) -> tuple[str, str]:
     system, name, value = group
     return printable(system), segment_cell(name, value)
 
@@ -268,9 +268,9 @@ def offline_online(
     return OfflineOnline(lines, tuple(pairs), tuple(by_day), tuple(by_half))
 
 
-def _values(rows: Rows, family: str) -> dict[tuple[date, Place], dict[str, float]]:
+def _values(rows: Rows, family: str) -> dict[tuple[date, SystemSegment], dict[str, float]]:
     """Day and place -> metric -> value."""
-    values_by_key: dict[tuple[date, Place], dict[str, float]] = {}
+    values_by_key: dict[tuple[date, SystemSegment], dict[str, float]] = {}
     seen_keys = set()
     for row in rows:
         group = (str(row["system"]), str(row["segment_name"]), str(row["segment_value"]))
@@ -289,8 +289,8 @@ def _values(rows: Rows, family: str) -> dict[tuple[date, Place], dict[str, float
 
 
 def _joined(
-    offline: Mapping[tuple[date, Place], Mapping[str, float]],
-    online: Mapping[tuple[date, Place], Mapping[str, float]],
+    offline: Mapping[tuple[date, SystemSegment], Mapping[str, float]],
+    online: Mapping[tuple[date, SystemSegment], Mapping[str, float]],
 ) -> Iterator[Line]:
     if not offline.keys() & online.keys():
         raise SpecError(
@@ -305,7 +305,7 @@ def _joined(
             yield Line(day, *group, offline.get((day, group), {}), online.get((day, group), {}))
 
 
-def _first(values_by_key: Mapping[tuple[date, Place], object]) -> str:
+def _first(values_by_key: Mapping[tuple[date, SystemSegment], object]) -> str:
     if not values_by_key:
         return "nothing"
     day, (system, name, value) = min(values_by_key)
@@ -314,9 +314,11 @@ def _first(values_by_key: Mapping[tuple[date, Place], object]) -> str:
     )
 
 
-def _series(lines: Sequence[Line]) -> Iterator[tuple[Place, tuple[str, str], Series, Series]]:
+def _series(
+    lines: Sequence[Line],
+) -> Iterator[tuple[SystemSegment, tuple[str, str], Series, Series]]:
     """Every pair of metrics of every place, and both by day."""
-    by_place: dict[Place, list[Line]] = {}
+    by_place: dict[SystemSegment, list[Line]] = {}
     for line in lines:
         by_place.setdefault(line.cell, []).append(line)
     for group, group_lines in by_place.items():
@@ -334,7 +336,7 @@ def _series(lines: Sequence[Line]) -> Iterator[tuple[Place, tuple[str, str], Ser
 
 
 def _pair(
-    group: Place,
+    group: SystemSegment,
     names: tuple[str, str],
     offline_series: Series,
     two: Series,

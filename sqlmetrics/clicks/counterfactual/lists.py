@@ -35,7 +35,7 @@ from sqlmetrics.catalog.counterfactual import (
 )
 from sqlmetrics.clicks.cleaning import ClickTables
 from sqlmetrics.clicks.counterfactual.terms import (
-    SHOWN,
+    SHOWN_SYSTEM,
     Question,
     Term,
     case_column,
@@ -98,8 +98,8 @@ def question(
         curve: The propensities of all positions of the log.
         day: The day of a row of the log, if each is estimated by itself.
         by: The segments of the log that are estimated too.
-        has_shown: Whether the lists that were shown are estimated too, as the system `SHOWN`:
-            each item has the rank of its position.
+        has_shown: Whether the lists that were shown are estimated too, as the
+            system `SHOWN_SYSTEM`: each item has the rank of its position.
     """
     measures = [counterfactual_metric(name) for name in counterfactual.measured]
     rates, layout = "dr" in counterfactual.estimators, layout_of(tables, curve)
@@ -190,7 +190,7 @@ def _list_places(
         key=KEYS[counterfactual.match],
         key_columns=[*key_columns, *(["layout"] if layout else []), *by, "user_id"],
         deepest=0 if None in cutoffs else max(k for k in cutoffs if k),
-        system=literal(SHOWN) if has_shown else "",
+        system=literal(SHOWN_SYSTEM) if has_shown else "",
         of=tables.of,
         impressions=tables.evaluates,
     )

@@ -20,7 +20,7 @@ from sqlmetrics.catalog.counterfactual import EstimatedMetric
 from sqlmetrics.clicks.cleaning import ClickTables
 from sqlmetrics.clicks.counterfactual.lists import layout_of, matching
 from sqlmetrics.clicks.counterfactual.terms import (
-    SHOWN,
+    SHOWN_SYSTEM,
     Question,
     Term,
     clipped,
@@ -94,8 +94,8 @@ def question(
         n_items: How many items the uniform one chooses from.
         day: The day of a row of the log, if each is estimated by itself.
         by: The segments of the log that are estimated too.
-        has_shown: Whether the policy that chose stands beside it, as a system `SHOWN`: its weights
-            are 1.
+        has_shown: Whether the policy that chose stands beside it, as a system
+            `SHOWN_SYSTEM`: its weights are 1.
     """
     source = counterfactual.policy
     is_table = isinstance(source, Policy)
@@ -112,7 +112,7 @@ def question(
         "day": day,
         "sum": tables.names.at.sum,
         "by": [segment(name) for name in segments_of(tables, by)],
-        "shown_lists": {"system": literal(SHOWN), "columns": list(_of_shown())}
+        "shown_lists": {"system": literal(SHOWN_SYSTEM), "columns": list(_of_shown())}
         if has_shown
         else None,
     }
@@ -222,7 +222,7 @@ def lists(items: Stage, engine: Database, *, has_shown: bool = False) -> None:
     ]
     if has_shown:
         message = "a system is called shown, the name of the logged lists; rename it ({n})"
-        problems += _rows(engine, items, f"system = {literal(SHOWN)}", message)
+        problems += _rows(engine, items, f"system = {literal(SHOWN_SYSTEM)}", message)
     if problems:
         raise refusal(problems)
 

@@ -23,7 +23,7 @@ from sqlmetrics.tables.tabular import ArrowTables, Block, Tabular, arrow_table, 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-SHOWN = "shown"
+SHOWN_SYSTEM = "shown"
 """The system of what the log showed, where it stands beside what it did not show."""
 
 

@@ -26,7 +26,7 @@ from sqlmetrics.catalog.counterfactual import (
 from sqlmetrics.clicks.cleaning import ClickTables
 from sqlmetrics.clicks.counterfactual.lists import KEYS, matching
 from sqlmetrics.clicks.counterfactual.terms import (
-    SHOWN,
+    SHOWN_SYSTEM,
     Question,
     Term,
     case_column,
@@ -57,8 +57,8 @@ def question(
         items: The stage of the lists.
         day: The day of a row of the log, if each is estimated by itself.
         by: The segments of the log that are estimated too.
-        has_shown: Whether the lists that were shown stand beside them, as the system `SHOWN`:
-            their weights are 1.
+        has_shown: Whether the lists that were shown stand beside them, as the
+            system `SHOWN_SYSTEM`: their weights are 1.
     """
     measures = [counterfactual_metric(name) for name in counterfactual.measured]
     segments = segments_of(tables, by)
@@ -71,7 +71,7 @@ def question(
         "key_columns": key_columns,
         "values": [clipped("weight", counterfactual.clip), *map(_value, measures)],
         "columns": [*_of_lists(), *(column for measure in measures for column in _added(measure))],
-        "system": literal(SHOWN) if has_shown else "",
+        "system": literal(SHOWN_SYSTEM) if has_shown else "",
     }
     names = ["logged_lists", "agreeing_lists", "weighed_lists", "clipped_lists", "whole_list_sums"]
     stages = [

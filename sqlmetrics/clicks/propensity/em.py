@@ -270,7 +270,7 @@ class Fit:
 
 
 @dataclass(frozen=True)
-class Asked:
+class Limits:
     """How far expectation maximisation goes.
 
     Attributes:
@@ -293,7 +293,7 @@ class Asked:
 
 
 def fitted(
-    engine: Database, starts: Mapping[str | None, Curve], limits: Asked
+    engine: Database, starts: Mapping[str | None, Curve], limits: Limits
 ) -> dict[str | None, Fit]:
     """Fit the model to the table of moved items: layout -> what was found.
 
@@ -324,7 +324,7 @@ def _counts(engine: Database) -> dict[str, dict[int, tuple[float, float]]]:
 
 
 def _fitted(
-    engine: Database, group: str | None, start: Curve, counts: Counts, limits: Asked
+    engine: Database, group: str | None, start: Curve, counts: Counts, limits: Limits
 ) -> Fit:
     looks = back = after = _scaled(start)
     path, rounds = Anderson(), list[Round]()

@@ -340,7 +340,7 @@ MUCH = 0.1
 
 Samples = Sequence[Mapping[int, float]]
 
-Told = Callable[[em.Round], None]
+OnRound = Callable[[em.Round], None]
 """Is told each round of expectation maximisation."""
 
 
@@ -434,7 +434,7 @@ class PropensityEstimate(Tabular):
 
 
 @dataclass(frozen=True)
-class _Found:
+class _GroupEstimate:
     """What an estimator says of a group."""
 
     propensities: Mapping[int, float]
@@ -442,7 +442,7 @@ class _Found:
 
 
 def estimate(
-    tables: ClickTables, engine: Database, progress: Told | None = None
+    tables: ClickTables, engine: Database, progress: OnRound | None = None
 ) -> PropensityEstimate:
     """The propensities of a log that is cleaned; of given ones, what they do to it.
 
@@ -469,7 +469,9 @@ def estimate(
         return replace(propensity_estimate, correction=correction(corrected_tables, engine))
 
 
-def _estimated(tables: ClickTables, engine: Database, progress: Told | None) -> PropensityEstimate:
+def _estimated(
+    tables: ClickTables, engine: Database, progress: OnRound | None
+) -> PropensityEstimate:
     """All but what the correction does."""
     propensity_settings = tables.clicks.propensity
     given_curve = PropensityCurve.of(propensity_settings)
@@ -505,11 +507,11 @@ def _estimated(tables: ClickTables, engine: Database, progress: Told | None) -> 
 
 Groups = Mapping[str | None, Sequence[Standing]]
 Can = dict[str | None, Identifiability]
-Answers = dict[str | None, _Found]
+Answers = dict[str | None, _GroupEstimate]
 
 
 def _of_moves(
-    tables: ClickTables, engine: Database, groups: Groups, progress: Told | None
+    tables: ClickTables, engine: Database, groups: Groups, progress: OnRound | None
 ) -> tuple[Can, Answers, tuple[em.Round, ...]]:
     """By harvesting, and expectation maximisation from there."""
     propensity_settings = tables.clicks.propensity
@@ -538,18 +540,21 @@ def _of_moves(
         }
         return (
             can,
-            {group: _Found(curve_by_group[group], samples_by_group[group]) for group in can},
+            {
+                group: _GroupEstimate(curve_by_group[group], samples_by_group[group])
+                for group in can
+            },
             (),
         )
 
-    limits = em.Asked(
+    limits = em.Limits(
         propensity_settings.tolerance,
         propensity_settings.max_rounds,
         propensity_settings.replicates,
         progress,
     )
     fits = em.fitted(engine, curve_by_group, limits)
-    answers = {group: _Found(fit.curve, fit.samples) for group, fit in fits.items()}
+    answers = {group: _GroupEstimate(fit.curve, fit.samples) for group, fit in fits.items()}
     return can, answers, tuple(iteration for fit in fits.values() for iteration in fit.rounds)
 
 
@@ -579,7 +584,7 @@ def _of_random_traffic(
         parts = counted[group]
         sums = random_added((counts, 1) for counts in parts.values())
         curve_samples = resampled_rates(parts, positions, propensity_settings.replicates)
-        answers[group] = _Found(relative_rates(sums, positions), curve_samples)
+        answers[group] = _GroupEstimate(relative_rates(sums, positions), curve_samples)
     return can, answers
 
 
@@ -588,7 +593,7 @@ def _check(can: Mapping[str | None, Identifiability], method: str) -> None:
         raise InputError(problem)
 
 
-def _rows(answers: Mapping[str | None, _Found], confidence: float) -> Iterator[Propensity]:
+def _rows(answers: Mapping[str | None, _GroupEstimate], confidence: float) -> Iterator[Propensity]:
     for group, answer in answers.items():
         first = min(answer.propensities)
         for position, propensity in answer.propensities.items():

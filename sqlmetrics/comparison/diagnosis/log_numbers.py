@@ -217,7 +217,7 @@ _PARTS = ("top", "bottom", "top2", "bottom2", "products")
 
 Ratios = Mapping[str, Mapping[str, Ratio]]
 """System -> metric -> its sums."""
-Place = tuple[str, str]
+SegmentValue = tuple[str, str]
 """A segment and its value."""
 
 LISTS = "ndcg@10"
@@ -359,10 +359,10 @@ class _Rates:
     plan: Plan | None = None
     script: Script | None = None
 
-    def read(self) -> tuple[dict[Place, Ratios], dict[str, int]]:
+    def read(self) -> tuple[dict[SegmentValue, Ratios], dict[str, int]]:
         """Segment and its value -> the ratios there; and metric -> its direction."""
         measures = comparable(self.plan)[0] if self.plan else []
-        ratios: dict[Place, dict[str, dict[str, Ratio]]] = {(ALL, ALL): {}}
+        ratios: dict[SegmentValue, dict[str, dict[str, Ratio]]] = {(ALL, ALL): {}}
         for column in ("", *self.spec.by):
             sums = RequestSums(self.log.tables, self.spec, self.plan, column)
             queries = []
@@ -432,7 +432,7 @@ def _sides(
 
 
 def _row(
-    segment_key: Place, sides: tuple[str, str], metric: str, ratios: Ratios, sign: int
+    segment_key: SegmentValue, sides: tuple[str, str], metric: str, ratios: Ratios, sign: int
 ) -> dict[str, Any]:
     """A difference as a comparison has it."""
     system, baseline = sides

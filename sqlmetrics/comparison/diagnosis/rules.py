@@ -64,7 +64,7 @@ class Rule:
 
         All that is relevant is found then, and nothing is without a judgment.
         """
-        return any(name.startswith(_FOUND) for name in self.metrics)
+        return any(name.startswith(_RECALL_METRICS) for name in self.metrics)
 
     @property
     def metrics(self) -> tuple[str, ...]:
@@ -79,7 +79,7 @@ class Rule:
 
 
 _NDCG, _RECALL = "ndcg@10", "recall@100"
-_SHOWN = "ndcg(ideal=shown_at_k)@10"
+_OF_SHOWN = "ndcg(ideal=shown_at_k)@10"
 _JUDGED = "judged(average_over=common)@10"
 _OF_HITS, _OF_ALL = (f"ndcg(average_over={over})@10" for over in ("hits", "labels"))
 
@@ -89,7 +89,7 @@ _FIRST, _SECOND = (f"idcg(gain=binary, ideal=labels_at_k)@{k}" for k in (1, 2))
 TIED = "tied items"
 """The share of ranked items whose score another one of their list has."""
 
-_FOUND = ("recall", "hit", "num_rel", "judged")
+_RECALL_METRICS = ("recall", "hit", "num_rel", "judged")
 
 RULES = (
     Rule(
@@ -190,7 +190,7 @@ RULES = (
     Rule(
         "good order, poor recall",
         (
-            Condition(_SHOWN, "least", 0.8),
+            Condition(_OF_SHOWN, "least", 0.8),
             Condition(_NDCG, "most", 0.5),
             Condition("recall@20", "most", 0.5),
         ),

@@ -10,7 +10,7 @@ from sqlmetrics.errors import SpecError, unknown
 from sqlmetrics.tables.table import many, metric_value, printable
 from sqlmetrics.tables.tabular import Row
 
-DRAWN = ("rows", "topics", "contributions")
+DRAWN_TABLES = ("rows", "topics", "contributions")
 """The tables that have a picture."""
 
 LINES = 60
@@ -19,8 +19,10 @@ LINES = 60
 
 def check_table(table: str) -> None:
     """Raise SpecError for a table without a picture."""
-    if table not in DRAWN:
-        raise SpecError(f"a picture of a leaderboard: {unknown('table', table, DRAWN)} (--table)")
+    if table not in DRAWN_TABLES:
+        raise SpecError(
+            f"a picture of a leaderboard: {unknown('table', table, DRAWN_TABLES)} (--table)"
+        )
 
 
 def picture(table: str, rows: Sequence[Row], heading: str, interval: str) -> Chart:

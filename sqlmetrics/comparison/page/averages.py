@@ -46,7 +46,7 @@ DAYS = ("day", "date", "ds", "metric_date", "deployed_at", "released_at", "time"
 NAMES = ("name", "title", "version", "release", "deploy", "model", "description")
 """The usual names of columns, the first that is there is taken."""
 
-SHOWN = 12
+SHOWN_MARKS = 12
 """As many marks are drawn, the last ones."""
 
 
@@ -98,7 +98,8 @@ def marks(content: Content, days: Sequence[str]) -> list[Row]:
         deploy for deploy in content.deploys if min(days) <= deploy["day"] <= max(days)
     ]
     return [
-        {**deploy, "mark": str(number)} for number, deploy in enumerate(visible_deploys[-SHOWN:], 1)
+        {**deploy, "mark": str(number)}
+        for number, deploy in enumerate(visible_deploys[-SHOWN_MARKS:], 1)
     ]
 
 
@@ -195,7 +196,7 @@ def days(content: Content, words: Words) -> Picture | None:
     way = content.directions.get(content.first, 1) or 1
     points = [
         {"day": str(row["metric_date"])[:10], "verdict": _verdict_of(row, way)}
-        | {name: row[name] for name in (*_OWN, *_RUNNING)}
+        | {name: row[name] for name in (*_DIFFERENCE, *_RUNNING)}
         for row in rows
     ]
     names = ["day", "queries", "difference", "interval", "so_far", "always"]
@@ -230,7 +231,7 @@ def days(content: Content, words: Words) -> Picture | None:
     )
 
 
-_OWN = ("difference", "ci_low", "ci_high")
+_DIFFERENCE = ("difference", "ci_low", "ci_high")
 _RUNNING = ("running", "running_low", "running_high")
 
 

@@ -222,7 +222,7 @@ LANGUAGES = ("en", "zh")
 ROOM = "comparison/page"
 """The folder below `templates/`."""
 
-ONE = {
+SINGULARS = {
     f"1 {several}": f"1 {alone}"
     for several, alone in (
         *(("queries", "query"), ("days", "day"), ("lists", "list")),
@@ -231,7 +231,7 @@ ONE = {
 }
 """What a count of one makes of words for many."""
 
-_ONE = re.compile(rf"(?<![\d.,])(?:{'|'.join(ONE)})\b")
+_SINGULAR = re.compile(rf"(?<![\d.,])(?:{'|'.join(SINGULARS)})\b")
 
 
 _NAMES = ("system", "baseline", "control", "judge", "other_judge", "run", "stage")
@@ -262,7 +262,7 @@ class Words:
         seen = {
             name: printable(value) if name in _NAMES else value for name, value in values.items()
         }
-        return _ONE.sub(lambda match: ONE[match[0]], self._text(key).format(**seen))
+        return _SINGULAR.sub(lambda match: SINGULARS[match[0]], self._text(key).format(**seen))
 
     def has(self, key: str) -> bool:
         """Whether there are words of this key."""

@@ -16,7 +16,7 @@ JUDGED = 0.95
 SPREAD = 0.001
 """A smaller part of a metric may hang on the order of equal scores without a word."""
 
-DRAWN = ("ndcg", "recall", "precision")
+DRAWN_METRICS = ("ndcg", "recall", "precision")
 SHOWN_SYSTEMS = 8
 
 
@@ -64,14 +64,16 @@ def curves(content: Content, words: Words) -> Picture | None:
     rows = [
         row
         for row in content.profile.curves
-        if row["family"] in DRAWN and row["k"] <= deepest and row["system"] in systems
+        if row["family"] in DRAWN_METRICS and row["k"] <= deepest and row["system"] in systems
     ]
     cutoffs = sorted({row["k"] for row in rows})
     if len(cutoffs) < 3:
         return None
     metric_cutoffs = {without_cutoff(metric)[1] for metric in content.metrics if not content.log}
     parameters = {
-        "families": [family for family in DRAWN if any(row["family"] == family for row in rows)],
+        "families": [
+            family for family in DRAWN_METRICS if any(row["family"] == family for row in rows)
+        ],
         "cutoffs": cutoffs,
         "range": [cutoffs[0], cutoffs[-1]],
         "shaded": [{"k": k} for k in sorted(filter(None, metric_cutoffs)) if k in cutoffs],

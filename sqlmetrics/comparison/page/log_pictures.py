@@ -25,7 +25,7 @@ from sqlmetrics.comparison.page.picture import (
     Chart,
     Mover,
     Picture,
-    Shown,
+    ShownItem,
     Sized,
     rows_left_out,
     sign,
@@ -431,7 +431,7 @@ def _ribbon(
 
 # The queries that moved most, with both lists side by side.
 
-SHOWN, LOST = 8, 5
+SHOWN_QUERIES, LOST = 8, 5
 """As many queries are shown; so many of them are losses, if there are."""
 
 TOP, BELOW = 10, 5
@@ -450,7 +450,10 @@ def movers(content: Content, words: Words) -> Picture | None:
     way = content.directions.get(content.first, 1) or 1
     losses = [row for row in rows if row["difference"] * way < 0]
     won = [row for row in rows if row["difference"] * way > 0]
-    rows = [*losses[: max(LOST, SHOWN - len(won))], *won[: max(SHOWN - LOST, SHOWN - len(losses))]]
+    rows = [
+        *losses[: max(LOST, SHOWN_QUERIES - len(won))],
+        *won[: max(SHOWN_QUERIES - LOST, SHOWN_QUERIES - len(losses))],
+    ]
     overall = content.row(content.main, content.first)
     columns = [words("column.query"), content.baseline, content.main]
     columns += [
@@ -537,9 +540,9 @@ def _item(
     words: Words,
     *,
     is_new: bool,
-) -> Shown:
+) -> ShownItem:
     mark = _mark(item, other_ranks, words, is_new=is_new)
-    return Shown(item["rank"], _name(item), item["grade"], mark, pairs.get(item["item_id"]))
+    return ShownItem(item["rank"], _name(item), item["grade"], mark, pairs.get(item["item_id"]))
 
 
 def _name(item: Row) -> str:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 MIME = "application/vnd.vegalite.v5+json"
 """What JupyterLab and VS Code draw by themselves."""
 
-DRAWN = ("verdicts", "days", "slices", "contributions", "funnel")
+PICTURES = ("verdicts", "days", "slices", "contributions", "funnel")
 """What stands above the tables of a comparison, a diagnosis or a funnel."""
 
 HINT = "charts need the extra report: pip install 'sqlmetrics[report]'"
@@ -42,7 +42,7 @@ def pictures_of(result: Tabular) -> Sequence[Picture]:
         return []
     if getattr(compared, "all_pairs", False):  # pictures are of one baseline
         return []
-    names: Sequence[str] = DRAWN
+    names: Sequence[str] = PICTURES
     if isinstance(compared, Result | ClickResult):
         names = OF_RESULTS if isinstance(compared, Result) else OF_LOGS
     pictures = [picture for picture in report(compared).pictures if picture.name in names]
@@ -53,15 +53,15 @@ def pictures_of(result: Tabular) -> Sequence[Picture]:
     ]
 
 
-TOLD: set[str] = set()
+PRINTED_ONCE: set[str] = set()
 """What a notebook was told, for which once is enough."""
 
 
 def hint() -> str:
     """How to get charts, as HTML: the first time only."""
-    if HINT in TOLD:
+    if HINT in PRINTED_ONCE:
         return ""
-    TOLD.add(HINT)
+    PRINTED_ONCE.add(HINT)
     return f"<p><small>{HINT}</small></p>"
 
 

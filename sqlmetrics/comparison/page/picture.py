@@ -59,7 +59,7 @@ MEASURED = "sans-serif"
 """The font by which texts are measured: one that the drawing brings, the same on each machine.
 Looking for each of those that a page names, for each text, is most of the time of a drawing."""
 
-DRAWN = (".svg", ".png", ".json")
+CHART_ENDINGS = (".svg", ".png", ".json")
 """What the name of a file with a chart ends in."""
 
 INSTALL = (
@@ -172,8 +172,8 @@ class Chart:
         Raises:
             SpecError: If it is another ending, or the extra `report` is not installed.
         """
-        if ending not in DRAWN:
-            raise SpecError(f"a chart needs a name that ends in one of {', '.join(DRAWN)}")
+        if ending not in CHART_ENDINGS:
+            raise SpecError(f"a chart needs a name that ends in one of {', '.join(CHART_ENDINGS)}")
         if ending == ".json":
             spec = {**self.spec(words), "usermeta": {"made by": "sqlmetrics report"}}
             return (json.dumps(spec, ensure_ascii=False, indent=1) + "\n").encode()
@@ -300,7 +300,7 @@ def _renumbered(svg: str) -> str:
 
 
 @dataclass(frozen=True)
-class Shown:
+class ShownItem:
     """An item of a list as it is shown.
 
     Attributes:
@@ -349,7 +349,7 @@ class Mover:
 
     title: str
     could_be_noise: bool
-    lists: tuple[Sequence[Shown], Sequence[Shown]]
+    lists: tuple[Sequence[ShownItem], Sequence[ShownItem]]
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from sqlmetrics.sql.relation import source_text
 from sqlmetrics.sql.template import identifier
 from sqlmetrics.tables.table import printable
 
-SHOWN = 8
+NAMED_VALUES = 8
 """As many values are told."""
 
 FEW = 1_000
@@ -144,6 +144,6 @@ def unknown_values(plan: Plan, engine: Database, *, only_notes: bool = False) ->
 
 def describe_counts(counts: Mapping[str, int]) -> str:
     """Values with how many rows have them, as a sentence."""
-    examples = [f"{printable(value)} ({n:,})" for value, n in list(counts.items())[:SHOWN]]
-    n_hidden = len(counts) - SHOWN
+    examples = [f"{printable(value)} ({n:,})" for value, n in list(counts.items())[:NAMED_VALUES]]
+    n_hidden = len(counts) - NAMED_VALUES
     return f"there are {', '.join(examples)}" + (f" and {n_hidden:,} more" if n_hidden > 0 else "")

@@ -25,7 +25,7 @@ from sqlmetrics.sql.template import identifier, literal
 BYTES = 24
 """What a row takes while its list is looked through."""
 
-WHOLE = ("BIGINT", "INTEGER")
+INTEGERS = ("BIGINT", "INTEGER")
 """Types of whole numbers."""
 
 TYPES = dict.fromkeys(("DOUBLE", "FLOAT", "BIGINT", "INTEGER"), "number") | {"DATE": "date"}
@@ -97,7 +97,7 @@ def suspects(plan: Plan, engine: Database) -> str:
     rules = row_checks(plan, "rankings")
     casts = any(rule.wanted and not _is_kept(rule, kind_by_role) for rule in rules)
     narrows = "score" in kind_by_role and plan.spec.options["score_precision"] != "double"
-    if casts or narrows or kind_by_role.get("rank", WHOLE[0]) not in WHOLE:
+    if casts or narrows or kind_by_role.get("rank", INTEGERS[0]) not in INTEGERS:
         return ""
     return _bad(plan, "rankings", kind_by_role)
 

@@ -220,7 +220,7 @@ def value_of(key: str) -> str:
 
 # MLflow's traces, whole: what their retriever spans found, and what was expected.
 
-WHOLE = {"info", "data"}
+MLFLOW_COLUMNS = {"info", "data"}
 """The columns of `Trace.to_json()`, one a line."""
 
 SEARCHED = {"trace_id", "trace"}
@@ -241,7 +241,7 @@ EXPECTATIONS = (
 
 def are_mlflow_traces(columns: Collection[str]) -> bool:
     """Whether columns are those of MLflow's traces, as it writes or searches them."""
-    return {*columns} >= WHOLE or {*columns} >= SEARCHED
+    return {*columns} >= MLFLOW_COLUMNS or {*columns} >= SEARCHED
 
 
 def unpacked(source: str, reader: Database) -> str:
@@ -257,7 +257,7 @@ def unpacked(source: str, reader: Database) -> str:
     kind_by_column = reader.columns(source)
     held = {
         name: f"cast({name} as json)" if kind_by_column[name] in TEXTS else f"to_json({name})"
-        for name in {*WHOLE, "trace"} & {*kind_by_column}
+        for name in {*MLFLOW_COLUMNS, "trace"} & {*kind_by_column}
     }
     trace = held.get("trace") or f"json_object('info', {held['info']}, 'data', {held['data']})"
     names = ", ".join(map(literal, EXPECTATIONS))
@@ -321,7 +321,7 @@ Answer = TypeVar("Answer")
 _TEXTS = ("VARCHAR", "JSON")
 READS_QUERIES = "reads_queries"
 """Among the arguments: that a metric reads a column of the queries."""
-_KNOWN = ("by", "segments", "weight", READS_QUERIES)
+_QUERY_ARGUMENTS = ("by", "segments", "weight", READS_QUERIES)
 """The arguments that read what is known of queries."""
 
 
@@ -441,7 +441,7 @@ def _retrieved_columns(item: str) -> set[str]:
     """The columns that traces might have, and that of the items, if a person named it."""
     names = {name.partition(".")[0] for form in TRACE_FORMS for name in form.retrieved}
     item_columns = {item.partition(".")[0]} if item and item != USUAL["item"] else set()
-    return names | WHOLE | SEARCHED | {RESPONSES} | item_columns
+    return names | MLFLOW_COLUMNS | SEARCHED | {RESPONSES} | item_columns
 
 
 def has_references(input_table: Any, engine: Database, arguments: Mapping[str, Any]) -> bool:
@@ -524,7 +524,7 @@ def _with_table(
 
 
 @dataclass(frozen=True)
-class _Place:
+class _Field:
     """Where something is: a column, or a key of the JSON objects in it.
 
     Attributes:
@@ -679,7 +679,7 @@ class _Table:
             self.lists[1],
         )
         lists.check(name_by_role["query"])
-        is_known = any(self.arguments.get(argument) for argument in _KNOWN)
+        is_known = any(self.arguments.get(argument) for argument in _QUERY_ARGUMENTS)
         has_query_table = is_known and self._are_of_queries()
         form_note = f"read as {form.tool}: {', '.join(filter(None, name_by_role.values()))}"
         return Traces(
@@ -700,7 +700,7 @@ class _Table:
 
     def _extra_columns(self) -> list[str]:
         """The columns that are read beside the lists: all only where one may be asked for."""
-        if any(self.arguments.get(argument) for argument in (*_KNOWN, "where")):
+        if any(self.arguments.get(argument) for argument in (*_QUERY_ARGUMENTS, "where")):
             return list(self.columns)
         extra_names = {
             str(self.arguments.get("system") or "system"),
@@ -713,16 +713,16 @@ class _Table:
         name = str(self.arguments.get(role) or USUAL[role])
         return name if name != USUAL[role] or name in self.columns else ""
 
-    def _first_place(self, names: Sequence[str]) -> _Place | None:
+    def _first_place(self, names: Sequence[str]) -> _Field | None:
         """Where the first of some names is; None if none is there."""
         for name in filter(None, names):
             column, _, key = name.partition(".")
             if name in self.columns:
-                return _Place(name, name, self.columns[name] in _TEXTS)
+                return _Field(name, name, self.columns[name] in _TEXTS)
             if key and column not in self.keys:
                 self.keys[column] = self._keys(column)
             if key in self.keys.get(column, ()) or self._is_deep(column, key):
-                return _Place(name, column, self.columns[column] in _TEXTS, path_of(key))
+                return _Field(name, column, self.columns[column] in _TEXTS, path_of(key))
         return None
 
     def _keys(self, column: str) -> set[str]:

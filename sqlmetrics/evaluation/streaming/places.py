@@ -44,7 +44,7 @@ BLOCK = 80_000
 
 
 @dataclass(frozen=True)
-class _Worth:
+class _Contributions:
     """What labels are worth, by the SQL.
 
     Attributes:
@@ -72,7 +72,7 @@ class PlaceSums:
     def __init__(self, spec: Spec, deepest: int) -> None:
         self._spec, self._depth = spec, deepest
         self._fits = bool(deepest) and _are_sums(spec)
-        self._contributions: _Worth | None = None
+        self._contributions: _Contributions | None = None
         size = (deepest, HIGHEST + 1)
         self._weights = {str(measure): np.zeros(size) for measure in spec.measures if self._fits}
         self._lists = dict.fromkeys(self._weights, 0.0)
@@ -111,7 +111,9 @@ class PlaceSums:
             [self._ranked(label_values, scores[part], labels[part], weight[part]) for part in parts]
         )
 
-    def _ranked(self, label_values: _Worth, scores: Array, labels: Array, weight: Array) -> Array:
+    def _ranked(
+        self, label_values: _Contributions, scores: Array, labels: Array, weight: Array
+    ) -> Array:
         is_untied, labels, ranked_labels = _ranked(scores, labels, self._depth)
         if not is_untied.all():
             weight = weight[is_untied]
@@ -119,7 +121,7 @@ class PlaceSums:
         return is_untied
 
     def _add(
-        self, label_values: _Worth, ranked_labels: Array, counts: list[Array], weight: Array
+        self, label_values: _Contributions, ranked_labels: Array, counts: list[Array], weight: Array
     ) -> None:
         """Sum up.
 
@@ -177,7 +179,7 @@ class PlaceSums:
             self._weights[name] = self._weights[name] + cells
             self._lists[name] += other._lists[name]
 
-    def _worth_up_to(self, highest: int) -> _Worth | None:
+    def _worth_up_to(self, highest: int) -> _Contributions | None:
         """What labels up to one are worth; None if there are too many orders of them."""
         if self._contributions is None or self._contributions.highest < highest:
             cutoffs = [measure.k or 0 for measure in self._spec.measures if measure.name == "ndcg"]
@@ -241,7 +243,7 @@ def _codes(counts: list[Array], k: int) -> Array:
     return code
 
 
-def _contributions(spec: Spec, depth: int, highest: int) -> _Worth:
+def _contributions(spec: Spec, depth: int, highest: int) -> _Contributions:
     """Ask the SQL for lists with one label, for one without, and for best orders."""
     labels = highest + 1
     single = np.zeros((depth * labels + 1, depth))
@@ -265,7 +267,7 @@ def _contributions(spec: Spec, depth: int, highest: int) -> _Worth:
             best_dcg = np.zeros((k + 1) ** highest)
             best_dcg[_codes(_counts(orders, highest), k)] = np.nan_to_num(dcg)
             best[str(measure)] = best_dcg
-    return _Worth(highest, single_label, best, counts)
+    return _Contributions(highest, single_label, best, counts)
 
 
 def _summed(measure: Measure) -> Measure:

@@ -44,7 +44,7 @@ from sqlmetrics.jobs.schema import columns_of, targets
 from sqlmetrics.plan.summary import ALL, NO_DATE
 from sqlmetrics.spec.days import Days, as_sql, day_of, today_in
 from sqlmetrics.spec.spec import Spec
-from sqlmetrics.spec.threshold import ALWAYS, EACH, PREVIOUS, Threshold
+from sqlmetrics.spec.threshold import ALWAYS, EVERY_VALUE, PREVIOUS, Threshold
 from sqlmetrics.sql.template import literal, relation
 from sqlmetrics.tables.table import Table, printable, value_text
 from sqlmetrics.tables.tabular import ArrowTables, Row, Tabular, arrow_tables, kinds_of
@@ -319,7 +319,7 @@ def _changes(spec: Spec, engine: Database, day: date) -> dict[tuple[Any, ...], s
     }
 
 
-Place = tuple[str, str, str]
+SystemSegment = tuple[str, str, str]
 """A system, and the name and value of a segment."""
 
 
@@ -342,7 +342,7 @@ class _Look:
         self._so_far: dict[date | None, dict[tuple[Any, ...], Row]] = {}
 
     @cached_property
-    def days_before(self) -> dict[Place, date]:
+    def days_before(self) -> dict[SystemSegment, date]:
         """The last day before, of each system and segment: as the view of daily changes has it."""
         keys = "system, segment_name, segment_value"
         rows = self.engine.rows(
@@ -421,10 +421,10 @@ class _Look:
             segments = {row["segment_name"] for row in self.rows} - {ALL}
             names.append(("segment", segment, segments))
             rows = [row for row in self.rows if row["segment_name"] == segment]
-            names.append((segment, value, {EACH, *(row["segment_value"] for row in rows)}))
+            names.append((segment, value, {EVERY_VALUE, *(row["segment_value"] for row in rows)}))
         for kind, name, existing_names in names:
             if name not in existing_names:
-                return unknown(kind, name, existing_names - {EACH})
+                return unknown(kind, name, existing_names - {EVERY_VALUE})
         return ""
 
     def _is_meant(self, row: Row, threshold: Threshold) -> bool:
@@ -432,7 +432,7 @@ class _Look:
         if (row["metric"], row["k"]) != (metric, k):
             return False
         ((name, value),) = threshold.segment.items() or ((ALL, ALL),)
-        in_segment = row["segment_name"] == name and value in (EACH, row["segment_value"])
+        in_segment = row["segment_name"] == name and value in (EVERY_VALUE, row["segment_value"])
         return in_segment and threshold.system in (None, row["system"])
 
     def _of_row(self, row: Row, threshold: Threshold) -> Iterator[Verdict]:
@@ -567,7 +567,7 @@ class _Look:
         return replace(verdict, holds=change - estimate.half_width <= allowed, note=note)
 
 
-def _place_of(row: Row) -> Place:
+def _place_of(row: Row) -> SystemSegment:
     return row["system"], row["segment_name"], row["segment_value"]
 
 

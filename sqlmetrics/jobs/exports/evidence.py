@@ -17,7 +17,7 @@ from sqlmetrics.jobs.exports.slices import (
 from sqlmetrics.jobs.exports.target import Target
 from sqlmetrics.jobs.exports.yaml_text import yaml_text
 
-MADE = "made by: sqlmetrics export evidence; not run"
+HEADER = "made by: sqlmetrics export evidence; not run"
 
 OPTIONS: dict[str, dict[str, Any]] = {
     "duckdb": {"filename": "metrics.duckdb"},
@@ -36,10 +36,10 @@ def files(target: Target) -> dict[str, str]:
     connection = {"name": "ranking_metrics", "type": kind, "options": OPTIONS[kind]}
     folder = "sources/ranking_metrics"
     return {
-        f"{folder}/connection.yaml": yaml_text(connection, MADE),
+        f"{folder}/connection.yaml": yaml_text(connection, HEADER),
         **{
             f"{folder}/{_name(metric_slice)}.sql": (
-                f"-- {MADE}\n{query(target, metric_slice).strip()}\n"
+                f"-- {HEADER}\n{query(target, metric_slice).strip()}\n"
             )
             for metric_slice in slices(target)
         },
@@ -57,7 +57,7 @@ def _page(target: Target) -> str:
     for metric_slice in slices(target):
         if metric_slice.column:
             charts.append(_chart(first, _name(metric_slice), metric_slice.column))
-    return f"# Ranking quality\n\n<!-- {MADE} -->\n\n" + "\n".join(charts)
+    return f"# Ranking quality\n\n<!-- {HEADER} -->\n\n" + "\n".join(charts)
 
 
 def _chart(metric_row: MetricRow, source: str, series: str) -> str:

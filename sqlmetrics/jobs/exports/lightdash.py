@@ -17,7 +17,7 @@ from sqlmetrics.jobs.exports.slices import (
 from sqlmetrics.jobs.exports.target import Target
 from sqlmetrics.jobs.exports.yaml_text import yaml_text
 
-MADE = "made by: sqlmetrics export lightdash; not run"
+HEADER = "made by: sqlmetrics export lightdash; not run"
 
 
 def files(target: Target) -> dict[str, str]:
@@ -33,11 +33,11 @@ def files(target: Target) -> dict[str, str]:
     return {
         **{
             f"models/{_name(metric_slice)}.sql": (
-                f"-- {MADE}\n{_escaped(query(target, metric_slice)).strip()}\n"
+                f"-- {HEADER}\n{_escaped(query(target, metric_slice)).strip()}\n"
             )
             for metric_slice in slices(target)
         },
-        "models/_ranking_metrics_lightdash.yml": yaml_text(told_of, MADE),
+        "models/_ranking_metrics_lightdash.yml": yaml_text(told_of, HEADER),
     }
 
 

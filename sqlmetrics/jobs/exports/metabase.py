@@ -6,7 +6,7 @@ from sqlmetrics.catalog.dimension import NEVER, RATIO, MetricRow
 from sqlmetrics.jobs.exports.slices import Slice, columns_of, describe_metric, query, rows, slices
 from sqlmetrics.jobs.exports.target import Target
 
-MADE = "made by: sqlmetrics export metabase; not run"
+HEADER = "made by: sqlmetrics export metabase; not run"
 
 
 def files(target: Target) -> dict[str, str]:
@@ -16,13 +16,13 @@ def files(target: Target) -> dict[str, str]:
         SpecError: If the spec has no output.
     """
     query_files = {
-        f"{_name(metric_slice)}.sql": f"-- {MADE}\n{query(target, metric_slice).strip()}\n"
+        f"{_name(metric_slice)}.sql": f"-- {HEADER}\n{query(target, metric_slice).strip()}\n"
         for metric_slice in slices(target)
     }
     lines = [
         "# Metrics for Metabase",
         "",
-        f"<!-- {MADE} -->",
+        f"<!-- {HEADER} -->",
         "",
         "Save each query beside this page as a model of its name. A metric is a custom expression",
         "over a model:",

@@ -23,7 +23,7 @@ from sqlmetrics.jobs.exports.target import Target
 from sqlmetrics.jobs.exports.yaml_text import Block, Quoted, yaml_text
 from sqlmetrics.sql.translation import Translation
 
-MADE = "made by: sqlmetrics export databricks; not run on Databricks"
+HEADER = "made by: sqlmetrics export databricks; not run on Databricks"
 
 N_SYNONYMS, LONGEST = 10, 255
 """As many synonyms a measure may have, and as many letters each of them and a display name."""
@@ -36,7 +36,7 @@ def files(target: Target) -> dict[str, str]:
         SpecError: If the spec has no output.
     """
     views = "\n".join(_statement(target, metric_slice) for metric_slice in slices(target))
-    return {"ranking_metrics_metric_views.sql": f"-- {MADE}\n\n{views}"}
+    return {"ranking_metrics_metric_views.sql": f"-- {HEADER}\n\n{views}"}
 
 
 def _statement(target: Target, metric_slice: Slice) -> str:

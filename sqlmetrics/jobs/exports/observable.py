@@ -12,7 +12,7 @@ from sqlmetrics.jobs.schema import has_baseline
 from sqlmetrics.jobs.spec_views import name_in_views
 from sqlmetrics.sql.template import environment, finished, literal
 
-MADE = "made by: sqlmetrics export observable"
+HEADER = "made by: sqlmetrics export observable"
 
 DATABASES = {"duckdb": "metrics.duckdb", "postgres": "postgresql://reader@host:5432/warehouse"}
 """Dialect -> what the loader opens unless METRICS_DATABASE says otherwise."""
@@ -32,7 +32,7 @@ def files(target: Target) -> dict[str, str]:
     heading = _text(f"Ranking quality: {target.spec.title}")
     package = {
         "name": f"ranking-metrics-{name_in_views(target.spec.title).replace('_', '-')}",
-        "description": MADE,
+        "description": HEADER,
         "private": True,
         "type": "module",
         "scripts": {"build": "observable build", "dev": "observable preview"},
@@ -66,7 +66,7 @@ def files(target: Target) -> dict[str, str]:
     }
     return {
         "package.json": json.dumps(package, indent=2) + "\n",
-        "observablehq.config.js": CONFIG.format(made=MADE, title=heading),
+        "observablehq.config.js": CONFIG.format(made=HEADER, title=heading),
         "src/index.md": _printed("index.md", page),
         "src/data/days.json.py": _printed("days.json.py", loader),
     }

@@ -26,7 +26,7 @@ from sqlmetrics.sql.stage import Column, print_template
 from sqlmetrics.sql.template import identifier
 from sqlmetrics.sql.translation import Translation
 
-MADE = "made by: sqlmetrics export snowflake; not run on Snowflake"
+HEADER = "made by: sqlmetrics export snowflake; not run on Snowflake"
 
 TABLE = "ranking_metrics"
 """What the logical table of each view is called."""
@@ -76,7 +76,7 @@ def files(target: Target) -> dict[str, str]:
         for statement in _statements(target, metric_slice)
     ]
     text = "".join(f"\n{statement};\n" for statement in statements)
-    return {"ranking_metrics_semantic_views.sql": f"-- {MADE}\n{text}"}
+    return {"ranking_metrics_semantic_views.sql": f"-- {HEADER}\n{text}"}
 
 
 def _statements(target: Target, metric_slice: Slice) -> Iterator[str]:

@@ -26,7 +26,7 @@ from sqlmetrics.jobs.exports.yaml_text import Flow, yaml_text
 from sqlmetrics.jobs.schema import TABLES, targets
 from sqlmetrics.sql.template import literal, parts
 
-MADE = "made by: sqlmetrics export sqlmesh"
+HEADER = "made by: sqlmetrics export sqlmesh"
 """What every file says in its first line."""
 
 LOOKBACK, BATCH = 3, 31
@@ -89,7 +89,7 @@ class _Mesh:
                     f"  dialect {self._dialect},\n  optimize_query false\n);\n"
                 )
                 text = _escaped(job_input.select(self.job.target))
-                yield f"models/{self.name}_{job_input.role}.sql", f"-- {MADE}\n{head}\n{text}\n"
+                yield f"models/{self.name}_{job_input.role}.sql", f"-- {HEADER}\n{head}\n{text}\n"
         for table in self.job.tables:
             yield f"models/{self._file(table)}.sql", self._model(table)
 
@@ -99,7 +99,7 @@ class _Mesh:
             f"-- left to `sqlmetrics check`: {check}\n" for check in self._unexported_checks
         )
         texts = [self._audit(question) for question in self._audits]
-        yield f"audits/{self.name}.sql", f"-- {MADE}\n{head}" + "\n".join(texts)
+        yield f"audits/{self.name}.sql", f"-- {HEADER}\n{head}" + "\n".join(texts)
 
     def external(self) -> Iterator[tuple[str, str]]:
         """Path -> text of each table that is read: what a spec knows of its columns.
@@ -113,7 +113,7 @@ class _Mesh:
                 ]
                 text = f"- name: {self._relation(job_input)}\n  columns:\n{''.join(columns)}"
                 file = re.sub(r"\W+", "_", "_".join(job_input.name))
-                yield f"external_models/{file}.yaml", f"# {MADE}\n{text}"
+                yield f"external_models/{file}.yaml", f"# {HEADER}\n{text}"
 
     def tests(self) -> Iterator[tuple[str, str]]:
         """Path -> text of a test over two lists, also of the CTE with a row per query."""
@@ -122,7 +122,7 @@ class _Mesh:
         if example is None or not all(inputs[role].name for role in example.rows_by_role):
             return
         test = {f"test_{self.name}_of_two_lists": self._test(example, inputs)}
-        yield f"tests/test_{self.name}.yaml", yaml_text(test, MADE)
+        yield f"tests/test_{self.name}.yaml", yaml_text(test, HEADER)
 
     def _test(self, example: ExampleRows, inputs: Mapping[str, Input]) -> dict[str, Any]:
         rows_by_input = {
@@ -160,7 +160,7 @@ class _Mesh:
             *([question.name for question in self._audits] if table == "facts" else []),
         ]
         head = (
-            f"-- {MADE}\n"
+            f"-- {HEADER}\n"
             "MODEL (\n"
             f"  name {self._table(table)},\n"
             "  kind INCREMENTAL_BY_TIME_RANGE (\n"

@@ -538,7 +538,7 @@ def _filter(name: str, kind: str, column: Mapping[str, Any]) -> dict[str, Any]:
 
 # The files of a Superset bundle, joined by UUIDs that hang on names alone.
 
-MADE = "made by: sqlmetrics export superset"
+HEADER = "made by: sqlmetrics export superset"
 ROOT = "ranking_metrics"
 """The one folder that a bundle has at its top."""
 
@@ -587,7 +587,8 @@ def files(target: Target) -> dict[str, str]:
     }
     content_by_path[f"dashboards/{file}"] = board | VERSION
     return {
-        f"{ROOT}/{path}.yaml": yaml_text(content, MADE) for path, content in content_by_path.items()
+        f"{ROOT}/{path}.yaml": yaml_text(content, HEADER)
+        for path, content in content_by_path.items()
     }
 
 

@@ -18,7 +18,7 @@ from sqlmetrics.spec.spec import Spec
 from sqlmetrics.sql.template import identifier, literal, relation
 from sqlmetrics.tables.table import many
 
-DONE = ("replaced", "restored", "retired")
+SUCCEEDED = ("replaced", "restored", "retired")
 """The outcomes of runs that changed the tables; others failed, or are running."""
 
 SHORT = 8
@@ -86,7 +86,7 @@ class LoggedRun:
     @property
     def is_done(self) -> bool:
         """Whether it changed the tables."""
-        return self.outcome in DONE
+        return self.outcome in SUCCEEDED
 
     def overlaps(self, other: LoggedRun) -> bool:
         """Whether both replaced a day."""

@@ -40,7 +40,7 @@ from sqlmetrics.tables.table import many
 
 # The experiment's rows that come back with a run that is taken back.
 
-Place = tuple[str, date]
+SpanDay = tuple[str, date]
 """A span and a day, whose rows are written together."""
 
 NAMED = 3
@@ -89,12 +89,12 @@ def restored_rows(
     ]
 
 
-def _places(engine: Database, table: str, where: str) -> set[Place]:
+def _places(engine: Database, table: str, where: str) -> set[SpanDay]:
     rows = engine.rows(f"select distinct span, metric_date\nfrom {relation(table)}\nwhere {where}")
     return {(str(span), day_of(day)) for span, day in rows}
 
 
-def _among(places: Iterable[Place]) -> str:
+def _among(places: Iterable[SpanDay]) -> str:
     """What rows of such places meet."""
     days_by_span = {span: sorted(day for other, day in places if other == span) for span in SPANS}
     conditions = [

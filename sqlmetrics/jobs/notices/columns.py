@@ -56,7 +56,7 @@ _ROLES = {
 }
 """What a metric needs of a log -> the roles of its columns, where they are called otherwise."""
 
-_SHOWN = ("request", "query", "item", "position", "action")
+_IMPRESSION_ROLES = ("request", "query", "item", "position", "action")
 """Roles that decide what was shown, and what was done with it."""
 
 
@@ -169,7 +169,9 @@ def _log_metric(
     cleaning = clicks.cleaning
     cleaned = [role for name, needed in NEEDS.items() if getattr(cleaning, name) for role in needed]
     dated = ["time"] * bool(clicks.evaluation or clicks.labels.window)
-    wanted = dict.fromkeys([*_SHOWN[:1], *_SHOWN[2:], *roles, *cleaned, *dated])
+    wanted = dict.fromkeys(
+        [*_IMPRESSION_ROLES[:1], *_IMPRESSION_ROLES[2:], *roles, *cleaned, *dated]
+    )
     yield from _of_log(clicks, wanted)
     if clicks.log is not None:
         column_by_action = clicks.log.columns.column_by_action

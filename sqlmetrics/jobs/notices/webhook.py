@@ -82,7 +82,7 @@ def reason(error: Exception) -> str:
 ATTEMPTS = 2
 """So often it is tried, where the server fails or does not answer."""
 
-SHOWN = 10
+NAMED_CHECKS = 10
 """As many failed checks a message in a chat names."""
 
 JSON, SLACK, TEAMS = "json", "slack", "teams"
@@ -222,9 +222,9 @@ def _lines(message: Mapping[str, Any]) -> list[str]:
     """What a person reads below the title."""
     lines = [message["message"]] if message["message"] else []
     checks = message["checks"]
-    lines += [_check(check) for check in checks[:SHOWN]]
-    if len(checks) > SHOWN:
-        lines.append(f"... and {len(checks) - SHOWN:,} more")
+    lines += [_check(check) for check in checks[:NAMED_CHECKS]]
+    if len(checks) > NAMED_CHECKS:
+        lines.append(f"... and {len(checks) - NAMED_CHECKS:,} more")
     days = [str(message[end]) for end in ("start", "end") if message.get(end)]
     where = [message["host"], message.get("database") or "", " until before ".join(days)]
     return [*lines, ", ".join(filter(None, where))]

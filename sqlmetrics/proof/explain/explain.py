@@ -201,7 +201,7 @@ EXAMPLES: Mapping[str, object] = {"table": {1: 1, 2: 2, 3: 5}, "number": 2}
 """What is tried for a choice that is no name."""
 
 Row = tuple[str, str, float | None, float | None]
-Told = tuple[str, ...] | str
+Outcome = tuple[str, ...] | str
 """The mean and the value of every query, or why a choice is refused."""
 
 
@@ -220,7 +220,7 @@ class OptionExample:
     measure: Measure
     log: tuple[Row, ...]
     queries: tuple[str, ...]
-    rows: Mapping[str, Told]
+    rows: Mapping[str, Outcome]
 
 
 def tried(option: Option, preset: str) -> OptionExample:
@@ -331,9 +331,9 @@ def _preferred(texts: list[str]) -> list[str]:
 
 def _evaluated(
     log: tuple[Row, ...], texts: list[str], preset: str, option: Option, value: Value
-) -> dict[str, Told]:
+) -> dict[str, Outcome]:
     """What one choice gives, for each metric."""
-    outcomes: dict[str, Told] = {}
+    outcomes: dict[str, Outcome] = {}
     conventions: dict[str, Any] = {option.name: value}
     for text in texts:
         try:
@@ -370,7 +370,7 @@ def _values_of(
     return tuple("-" if value is None else f"{value:.{digits}f}" for value in values)
 
 
-def _n_choices_shown(outcomes: Mapping[str, Told]) -> tuple[int, int]:
+def _n_choices_shown(outcomes: Mapping[str, Outcome]) -> tuple[int, int]:
     """How well a metric shows the choices: how many it takes, and how many differ."""
     values = [row for row in outcomes.values() if not isinstance(row, str)]
     return len(set(values)), len(values)

@@ -78,7 +78,7 @@ def by_options(tally: Tally) -> tuple[list[MistakenValue], list[float]]:
 
 
 @dataclass(frozen=True)
-class Known:
+class KnownMistakes:
     """What mistakes give on the data, and what queries without a mistake give.
 
     Attributes:
@@ -311,7 +311,7 @@ CONFUSED: Mapping[str, tuple[str, ...]] = {
 }
 """Metric -> those that it is taken for, the likeliest first."""
 
-SHOWN = 4
+NAMED_METRICS = 4
 """How many metrics of one value are named beside the first."""
 
 UNCUT_AT = (10, 5, 1)
@@ -436,7 +436,9 @@ def _as_one(candidates: Sequence[Candidate]) -> Candidate:
     first = min(candidates, key=lambda candidate: (candidate.distance, -len(candidate.presets)))
     names = list(dict.fromkeys(candidate.metric for candidate in candidates))
     names.remove(first.metric)
-    listing = ", ".join(names[:SHOWN]) + (f", {len(names) - SHOWN} more" if names[SHOWN:] else "")
+    listing = ", ".join(names[:NAMED_METRICS]) + (
+        f", {len(names) - NAMED_METRICS} more" if names[NAMED_METRICS:] else ""
+    )
     also = f" (so is {listing})" if names else ""
     words = f"this is {first.metric}{also}: {first.words}"
     return replace(first, words=words, same=first.same + len(names))

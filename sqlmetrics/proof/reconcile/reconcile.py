@@ -12,14 +12,14 @@ from sqlmetrics.engines.database import Database, connect
 from sqlmetrics.errors import InputError, SpecError
 from sqlmetrics.evaluation.checks import checks
 from sqlmetrics.evaluation.inputs.open import opened
-from sqlmetrics.evaluation.question import Asked, check_arguments, question
+from sqlmetrics.evaluation.question import QuestionArguments, check_arguments, question
 from sqlmetrics.plan.needs import Needs
 from sqlmetrics.plan.plan import make_plan
 from sqlmetrics.plan.shape import GROUPS, Shape
 from sqlmetrics.plan.tables import Tables
 from sqlmetrics.proof.reconcile import known
 from sqlmetrics.proof.reconcile.known import (
-    Known,
+    KnownMistakes,
     NextDoor,
     by_options,
     gains,
@@ -58,7 +58,7 @@ def reconcile(
     departures: int = DEPARTURES,
     connection: Any = None,
     check: bool | float = True,
-    **keywords: Unpack[Asked],
+    **keywords: Unpack[QuestionArguments],
 ) -> Reconciliation:
     """Find the conventions that give a number seen elsewhere.
 
@@ -266,13 +266,17 @@ def _as_percent(reconciliation: Reconciliation, value: object) -> tuple[str, ...
     return (f"{value} is read as a percentage, {target.text}",)
 
 
-def _known_mistakes(spec: Spec, tables: Tables, tally: Tally, engine: Database) -> Known | None:
+def _known_mistakes(
+    spec: Spec, tables: Tables, tally: Tally, engine: Database
+) -> KnownMistakes | None:
     """What mistakes give; None where no mean of queries is taken, or one with weights."""
     if spec.measures[0].metric.count or Shape(spec, tables).weighted:
         return None
     mistaken, correct = by_options(tally)
     more_mistaken, more_correct = Handwritten(spec, tables, gains(tally.space)).values(engine)
-    return Known(str(spec.measures[0]), [*mistaken, *more_mistaken], [*correct, *more_correct])
+    return KnownMistakes(
+        str(spec.measures[0]), [*mistaken, *more_mistaken], [*correct, *more_correct]
+    )
 
 
 def _default(connection: Any) -> Database:

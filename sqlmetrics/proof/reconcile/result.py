@@ -243,7 +243,7 @@ WORDS = 56
 NARROW = 24
 NUMBERS = 34
 """What the columns before the words take, about."""
-SHOWN = 10
+PRINTED_CANDIDATES = 10
 LIKELY = 0.3
 """From so many accidental matches on a match says little."""
 
@@ -260,7 +260,7 @@ def text(reconciliation: Reconciliation) -> str:
 def html(reconciliation: Reconciliation) -> str:
     """The same for a notebook: a candidate is one row there."""
     names, digits = _names(reconciliation)
-    candidates = (reconciliation.candidates or reconciliation.nearest)[:SHOWN]
+    candidates = (reconciliation.candidates or reconciliation.nearest)[:PRINTED_CANDIDATES]
     rows = [[*_numbers(candidate, digits), candidate.words] for candidate in candidates]
     ordered = [[*row[:1], row[3], *row[1:3]] for row in rows]  # texts stand before numbers
     heads = [names[0], names[3], *names[1:3]]
@@ -298,7 +298,7 @@ def _head(reconciliation: Reconciliation) -> str:
 
 
 def _table(reconciliation: Reconciliation, candidates: Sequence[Candidate]) -> str:
-    shown_candidates = candidates[:SHOWN]
+    shown_candidates = candidates[:PRINTED_CANDIDATES]
     names, digits = _names(reconciliation)
     table = Table(
         names, [row for candidate in shown_candidates for row in _rows(candidate, digits)]
@@ -326,7 +326,7 @@ def _notes(reconciliation: Reconciliation) -> Iterator[str]:
     yield from _verdict(reconciliation)
     mistakes = [
         candidate
-        for candidate in reconciliation.candidates[:SHOWN]
+        for candidate in reconciliation.candidates[:PRINTED_CANDIDATES]
         if candidate.mistakes and candidate.distance
     ]
     for advice in dict.fromkeys(candidate.advice for candidate in mistakes):

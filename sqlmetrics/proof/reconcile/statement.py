@@ -28,9 +28,9 @@ from sqlmetrics.proof.reconcile.worlds import (
     MICRO,
     Evaluations,
     Lists,
-    Place,
     Point,
     Space,
+    WorldKey,
     conventions_of,
     has,
     label_count,
@@ -89,7 +89,7 @@ class Statement:
 
     spec: Spec
     at: Tables
-    worlds: Mapping[Place, Evaluations]
+    worlds: Mapping[WorldKey, Evaluations]
     given_values: GivenTable | None = None
 
     @cached_property
@@ -359,8 +359,8 @@ class Tally:
             yield row, all(row[flag] for flag in flags)
 
     @cached_property
-    def _by_rule(self) -> dict[tuple[Place, str], list[Row]]:
-        rows_by_rule: dict[tuple[Place, str], list[Row]] = {}
+    def _by_rule(self) -> dict[tuple[WorldKey, str], list[Row]]:
+        rows_by_rule: dict[tuple[WorldKey, str], list[Row]] = {}
         for row in self.rows:
             world_key = (row["unjudged"], bool(row["all_orders"]))
             rows_by_rule.setdefault((world_key, row["rule"]), []).append(row)

@@ -250,7 +250,7 @@ MICRO, JUDGED = "micro", "judged"
 
 _NOWHERE: Any = {"rankings": {"relation": "rankings"}, "labels": {"relation": "labels"}}
 
-Place = tuple[str, bool]
+WorldKey = tuple[str, bool]
 """What identifies a world: `unjudged`, and whether metrics are means over all orders."""
 
 Rule = tuple[str, str]
@@ -292,7 +292,7 @@ class Evaluations:
         yield from self.marks
 
 
-def place_of(space: Space, point: Point) -> tuple[Place, Rule]:
+def place_of(space: Space, point: Point) -> tuple[WorldKey, Rule]:
     """The world of a point, and the rule for the order of its lists."""
     ties, precision, unjudged = (
         str(space.value(point, name)) for name in ("ties", "score_precision", "unjudged")
@@ -346,7 +346,7 @@ def _hits(space: Space, point: Point, over: Setting | None) -> Measure:
 
 def worlds_of(
     points: Iterable[tuple[Space, Point]], spec: Spec, orders: Iterable[str] = ()
-) -> dict[Place, Evaluations]:
+) -> dict[WorldKey, Evaluations]:
     """What has to be evaluated for points; formulas that their world refuses are left out.
 
     Args:
@@ -354,7 +354,7 @@ def worlds_of(
         spec: What is given.
         orders: Orders of a list that no option has, like `orders.WORST_FIRST`.
     """
-    worlds: dict[Place, Evaluations] = {}
+    worlds: dict[WorldKey, Evaluations] = {}
     for space, point in points:
         world_key, rule = place_of(space, point)
         world = worlds.setdefault(world_key, Evaluations(*world_key))

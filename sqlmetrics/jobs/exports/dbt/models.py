@@ -8,7 +8,7 @@ from typing import Any
 from sqlmetrics.engines.temporary import TABLE
 from sqlmetrics.jobs.definitions import conditional, described, hashes, segment_hashes
 from sqlmetrics.jobs.exports.dbt.semantics import (
-    MADE,
+    HEADER,
     Project,
     commented,
     dimensions,
@@ -51,13 +51,13 @@ def models(project: Project) -> Iterator[tuple[str, str]]:
     for job_input in job.inputs:
         if not job_input.name:
             comment = f"What the spec reads as {job_input.role}"
-            head = commented(MADE, comment) + "{{ config(materialized='view') }}\n\n"
+            head = commented(HEADER, comment) + "{{ config(materialized='view') }}\n\n"
             text = escaped(job_input.select(job.target)) + "\n"
             yield f"{folder}/{project.made_model(job_input)}.sql", head + text
     steps = job.steps if _has_step_models(project) else []
     for step in steps:
         kind = "table" if step.kind == TABLE else "view"
-        head = commented(MADE, f"A click log on its way to {project.model}")
+        head = commented(HEADER, f"A click log on its way to {project.model}")
         config = f"{{{{ config(materialized='{kind}') }}}}\n{_days(project)}"
         text = project.sql(job.step_text(step), **step_refs(project))
         yield f"{folder}/{project.step_model(step.name)}.sql", f"{head}{config}\n{text}\n"
@@ -84,7 +84,7 @@ def _model(project: Project, table: str) -> str:
     dialect = job.at.dialect.name
     strategy = _STRATEGY.get(dialect, "append")
     model_argument = "" if table == "facts" else f"'{project.model_of(table)}'"
-    about = [MADE, job.about, "the days from start until before end are replaced: see the macro"]
+    about = [HEADER, job.about, "the days from start until before end are replaced: see the macro"]
     if dialect in _APART:
         about.append(
             f"{_APART[dialect]} deletes and inserts one after the other: after a run that failed "
@@ -120,7 +120,7 @@ def macro(project: Project) -> tuple[str, str]:
     other_rows = _rows(project, "\n                    or ", is_other=True)
     owns = _rows(project, "\n                or ", is_other=False)
     text = f"""\
-{{#- {MADE} -#}}
+{{#- {HEADER} -#}}
 
 {{#- The first day that is computed: the var {name}_start. Without it, as many days before
     this run as the var {name}_lookback says ({LOOKBACK}); all days while there is no table. -#}}
@@ -242,7 +242,7 @@ def _test(project: Project, question: Question) -> str:
     query = question.query if has_steps else project.job.nest(question.query)
     text = project.sql(query.rstrip(), **(step_refs(project) if has_steps else {}))
     days = _days(project) if "{{ start }}" in text else ""
-    return f"{commented(MADE, *question.about)}{config}{days}\n{text}\n"
+    return f"{commented(HEADER, *question.about)}{config}{days}\n{text}\n"
 
 
 # The YAML of a dbt project: contract, keys and meanings; sources; unit test; exposure.
@@ -260,7 +260,7 @@ def sources(project: Project) -> Iterator[tuple[str, str]]:
     if not groups:
         return
     source_entries = [_source(project, name, inputs) for name, inputs in groups.items()]
-    text = yaml_text({"version": 2, "sources": source_entries}, MADE)
+    text = yaml_text({"version": 2, "sources": source_entries}, HEADER)
     yield f"models/{project.model}/_{project.model}_sources.yml", text
 
 
@@ -319,7 +319,7 @@ def properties(project: Project, version: str) -> Iterator[tuple[str, str]]:
         document["unit_tests"] = [unit_test]
     document["exposures"] = [_exposure(project)]
     comments = [f"left to `sqlmetrics check`: {check}" for check in left_to_check(job)]
-    yield f"models/{project.model}/_{project.model}.yml", yaml_text(document, MADE, *comments)
+    yield f"models/{project.model}/_{project.model}.yml", yaml_text(document, HEADER, *comments)
 
 
 def _model_properties(project: Project, table: str, version: str) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from sqlmetrics.sql.template import literal, parts
 
 # What the parts of an export are called in a dbt project, and how SQL stands among Jinja.
 
-MADE = "made by: sqlmetrics export dbt"
+HEADER = "made by: sqlmetrics export dbt"
 """What every file says in its first line."""
 
 _DAY = "%Y-%m-%d"
@@ -227,7 +227,7 @@ def _of_segment(project: Project, row: MetricRow, segment: str) -> RolledUp:
     return RolledUp(name, escaped(label), sums, escaped(about))
 
 
-def semantics(project: Project, version: str, origin: str = MADE) -> Iterator[tuple[str, str]]:
+def semantics(project: Project, version: str, origin: str = HEADER) -> Iterator[tuple[str, str]]:
     """Path -> text: the days that a semantic layer needs, and until 1.11 the metrics.
 
     A project has one time spine: the files of all specs in it are the same.
