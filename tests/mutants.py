@@ -503,7 +503,7 @@ class Mutating:
                 file.write_text(text, "utf-8")
             seconds = time.monotonic() - began
             last = self.progress.read_text()
-            if code in (FOUND, *HUNG):
+            if code in (KILLED, *HUNG):
                 if self.is_sound(last):
                     kills[last.partition("[")[0]] += 1
                     return Outcome(mutant, "killed", last + " (hangs)" * (code in HUNG), seconds)
@@ -534,7 +534,7 @@ class Mutating:
             command, cwd=self.checkout, env=environment, capture_output=True, check=False
         )
         self.progress.write_text(test)
-        return FOUND if completed.returncode else PASSED
+        return KILLED if completed.returncode else PASSED
 
     def run(self, tests: Sequence[str], limit: float) -> int:
         """In the fork: tests until one fails, or the time is over."""
@@ -561,11 +561,11 @@ class Mutating:
             following = self.items[tests[number + 1]] if number + 1 < len(tests) else None
             item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
             if failures:
-                return FOUND
+                return KILLED
         return PASSED
 
 
-PASSED, FOUND, LATE = 0, 1, 3
+PASSED, KILLED, LATE = 0, 1, 3
 """How a fork ends: no test fails, one does, the time is over."""
 HUNG = (-signal.SIGPROF, -signal.SIGALRM)
 """Or a test takes far too long."""

@@ -43,7 +43,7 @@ GAIN: dict[str, Any] = {"gain": "exp", "discount": "log2", "rel": 1.0}
 Formula = Callable[[Sequence[Row], Mapping[str, float]], float | None]
 """A list, best first, and item -> grade of all labels of its query, to the value."""
 
-SEEN = """{#
+SEEN_SHARE_METRIC = """{#
 formula = "seen_share, twice for late markets after the first day"
 over = "query"
 better = "higher"
@@ -94,7 +94,7 @@ value = 1.5
 #}
 sum({{ m.in_top("case rnk when 1 then grade else 0.5 * grade end") }})
 """
-FILES = {"seen": SEEN, "seen_share": SEEN_SHARE, "seen_grades": SEEN_GRADES}
+FILES = {"seen": SEEN_SHARE_METRIC, "seen_share": SEEN_SHARE, "seen_grades": SEEN_GRADES}
 """Metrics of the user's own, as their files have them."""
 
 MARKETS = {query: "late" if number % 2 else "early" for number, query in enumerate(QUERIES)}

@@ -26,7 +26,7 @@ from sqlmetrics.spec.spec import Spec
 
 pytestmark = by_turns(0.28)
 
-OTHERS = [
+OTHER_ENGINES = [
     "sqlite",
     *(
         long(name, pytest.mark.xdist_group(name))
@@ -114,7 +114,7 @@ def test_texts_of_grades_may_hold_anything() -> None:
     assert result["cg@10"] == 3.5
 
 
-@pytest.mark.parametrize("name", OTHERS)
+@pytest.mark.parametrize("name", OTHER_ENGINES)
 def test_other_databases_check_the_numbers_of_texts_too(name: str, servers: Servers) -> None:
     for grade, message in ((-1, "grade is negative"), (2000, "grade is too large for gain=exp")):
         grades, engine = {"good": 2, "bad": grade}, servers.open(name)
@@ -154,7 +154,7 @@ PAIRS = (
 """A query of the rankings alone, one of the labels alone, and one of both."""
 
 
-@pytest.mark.parametrize("name", ["duckdb", *OTHERS])
+@pytest.mark.parametrize("name", ["duckdb", *OTHER_ENGINES])
 def test_a_mean_over_queries_of_either_table(name: str, servers: Servers) -> None:
     """The pairs of an outer join, as Spark MLlib takes them."""
     metrics = ["precision@2", "recall@2", "ap", "ndcg@2", "recall(average=micro)@2", "num_q"]
@@ -255,7 +255,7 @@ NOWHERE = "no labelled item appears in any list: none of 2 ranked items has a la
 
 
 @by_turns(1.4)
-@pytest.mark.parametrize("name", ["duckdb", *OTHERS])
+@pytest.mark.parametrize("name", ["duckdb", *OTHER_ENGINES])
 def test_ids_that_never_meet_are_told(name: str, servers: Servers) -> None:
     metrics = ["ndcg@10", "recall@5", "num_ret", "num_rel"]
     hint = "which look alike: compare type, case, spaces, leading zeros"
@@ -270,7 +270,7 @@ def test_ids_that_never_meet_are_told(name: str, servers: Servers) -> None:
     assert result.notes == (f"{NOWHERE}, like 'a' in the rankings and 'x' in the labels",)
 
 
-@pytest.mark.parametrize("name", ["duckdb", *OTHERS])
+@pytest.mark.parametrize("name", ["duckdb", *OTHER_ENGINES])
 def test_many_ids_that_look_alike_and_never_meet_are_refused(name: str, servers: Servers) -> None:
     lists = {
         "query_id": ["q"] * 20,
@@ -286,7 +286,7 @@ def test_many_ids_that_look_alike_and_never_meet_are_refused(name: str, servers:
     assert "like 'SKU-0' in the rankings and 'sku-0' in the labels" in result.notes[0]
 
 
-@pytest.mark.parametrize("name", ["duckdb", *OTHERS])
+@pytest.mark.parametrize("name", ["duckdb", *OTHER_ENGINES])
 def test_systems_are_told_in_whose_lists_no_labelled_item_stands(
     name: str, servers: Servers
 ) -> None:
@@ -315,7 +315,7 @@ def test_a_bad_list_of_known_items_is_no_news() -> None:
     assert sm.evaluate(LISTS, labels, ["ndcg@10"], no_relevant="one").notes == ()
 
 
-@pytest.mark.parametrize("name", ["duckdb", *OTHERS])
+@pytest.mark.parametrize("name", ["duckdb", *OTHER_ENGINES])
 def test_ranked_queries_without_labels_are_told(name: str, servers: Servers) -> None:
     lists = {
         "query_id": [f"q{i}" for i in range(200)],
@@ -382,7 +382,7 @@ def test_a_run_says_what_its_input_lacks(tmp_path: Path) -> None:
 
 
 @by_turns(1)
-@pytest.mark.parametrize("name", ["duckdb", *OTHERS])
+@pytest.mark.parametrize("name", ["duckdb", *OTHER_ENGINES])
 def test_ids_are_no_numbers_with_fractions(name: str, servers: Servers) -> None:
     labels = {"query_id": [1, 1], "item_id": [12, 13], "grade": [1, 0]}
     lists = LISTS | {"query_id": [1, 1], "item_id": [12, 13]}
@@ -412,11 +412,11 @@ def close(scores: pa.Array) -> pa.Table:
     return pa.table({"query_id": ["q", "q"], "item_id": ["b", "a"], "score": scores})
 
 
-ONE = {"query_id": ["q"], "item_id": ["b"], "grade": [1]}
+SINGLE_LABEL = {"query_id": ["q"], "item_id": ["b"], "grade": [1]}
 
 
 @by_turns(0.9)
-@pytest.mark.parametrize("name", ["duckdb", *OTHERS])
+@pytest.mark.parametrize("name", ["duckdb", *OTHER_ENGINES])
 def test_whole_numbers_never_tie_in_silence(name: str, servers: Servers) -> None:
     for scores, refuses in (
         ([BIG + 1, BIG], True),
@@ -429,11 +429,11 @@ def test_whole_numbers_never_tie_in_silence(name: str, servers: Servers) -> None
         wanted = 0.5 if scores[0] == scores[1] else 1
         if refuses:
             with pytest.raises(sm.InputError, match=f"(?s){CLOSE}.*score_precision=exact"):
-                sm.evaluate(lists, ONE, "mrr", connection=at)
+                sm.evaluate(lists, SINGLE_LABEL, "mrr", connection=at)
             at = servers.open(name)
-            result = sm.evaluate(lists, ONE, "mrr", connection=at, score_precision="exact")
+            result = sm.evaluate(lists, SINGLE_LABEL, "mrr", connection=at, score_precision="exact")
         else:
-            result = sm.evaluate(lists, ONE, "mrr", connection=at)
+            result = sm.evaluate(lists, SINGLE_LABEL, "mrr", connection=at)
         assert result["mrr"] == wanted
 
 
@@ -441,39 +441,39 @@ def test_whole_numbers_never_tie_in_silence(name: str, servers: Servers) -> None
 def test_scores_of_many_digits_never_tie_in_silence(tmp_path: Path) -> None:
     near = [Decimal("1.00000000000000000002"), Decimal("1.00000000000000000001")]
     with pytest.raises(sm.InputError, match=CLOSE) as refused:
-        sm.evaluate(close(pa.array(near, pa.decimal128(38, 20))), ONE, "mrr")
+        sm.evaluate(close(pa.array(near, pa.decimal128(38, 20))), SINGLE_LABEL, "mrr")
     assert "set score_precision=exact, or subtract what the scores have in common" in str(
         refused.value
     )
     exact = {"score_precision": "exact", "metrics": ["mrr", "gauc"]}
     lists = close(pa.array(near, pa.decimal128(38, 20)))
-    assert sm.evaluate(lists, ONE | {"item_id": ["a"]}, **exact)["mrr"] == 0.5
+    assert sm.evaluate(lists, SINGLE_LABEL | {"item_id": ["a"]}, **exact)["mrr"] == 0.5
     example = r"\n  query_id +lowest +highest +rows\n  q +1\.0{19}1 +1\.0{19}2 +2\n"
     assert re.search(example, str(refused.value))
     two = {"query_id": ["q", "q", "p", "p"], "item_id": ["a", "b", "a", "b"], "score": near * 2}
     with pytest.raises(sm.InputError, match=rf"{CLOSE[:-1]}2\n.*\n  p .*\n  q "):
-        sm.evaluate(two, ONE, "mrr")
+        sm.evaluate(two, SINGLE_LABEL, "mrr")
     fine = pa.array([Decimal("1.02"), Decimal("1.01")], pa.decimal128(38, 20))
-    assert sm.evaluate(close(fine), ONE, "mrr")["mrr"] == 1
+    assert sm.evaluate(close(fine), SINGLE_LABEL, "mrr")["mrr"] == 1
     huge = (
         "select 'q' as query_id, item as item_id, "
         "10000000000000000000000::hugeint + place as score "
         "from (values ('b', 2), ('a', 1)) as items(item, place)"
     )
     with duckdb.connect() as at, pytest.raises(sm.InputError, match=CLOSE):
-        sm.evaluate(huge, ONE, "mrr", connection=at)
+        sm.evaluate(huge, SINGLE_LABEL, "mrr", connection=at)
     with duckdb.connect() as at:
-        result = sm.evaluate(huge, ONE, "mrr", connection=at, score_precision="exact")
+        result = sm.evaluate(huge, SINGLE_LABEL, "mrr", connection=at, score_precision="exact")
         assert result["mrr"] == 1
     (tmp_path / "lists.csv").write_text(f"query_id,item_id,score\nq,b,{BIG + 1}\nq,a,{BIG}\n")
     for options in ({}, {"duplicate_rankings": "best_score"}):
         with pytest.raises(sm.InputError, match=CLOSE):
-            sm.evaluate(str(tmp_path / "lists.csv"), ONE, "mrr", **options)
+            sm.evaluate(str(tmp_path / "lists.csv"), SINGLE_LABEL, "mrr", **options)
     (tmp_path / "lists.csv").write_text("query_id,item_id,score\nq,b,2e300\nq,a,1e300\n")
-    assert sm.evaluate(str(tmp_path / "lists.csv"), ONE, "mrr")["mrr"] == 1
+    assert sm.evaluate(str(tmp_path / "lists.csv"), SINGLE_LABEL, "mrr")["mrr"] == 1
 
 
-@pytest.mark.parametrize("name", ["duckdb", *OTHERS])
+@pytest.mark.parametrize("name", ["duckdb", *OTHER_ENGINES])
 def test_a_list_of_a_day_has_many_times(name: str, servers: Servers) -> None:
     """Of times with a zone too, whose rows are shown without a library of zones."""
     for kind in ("timestamp '2026-01-01 {}'", "timestamptz '2026-01-01 {}+00'"):
@@ -484,12 +484,12 @@ def test_a_list_of_a_day_has_many_times(name: str, servers: Servers) -> None:
                 f"union all select 'q', 'a', {BIG}, {times[1]}"
             ).to_arrow_table()
         with pytest.raises(sm.InputError, match=CLOSE) as refused:
-            sm.evaluate(lists, ONE, "mrr", date="ds", connection=servers.open(name))
+            sm.evaluate(lists, SINGLE_LABEL, "mrr", date="ds", connection=servers.open(name))
         assert "2026-01-01" in str(refused.value)
         if name == "duckdb":
             lists = lists.set_column(2, "score", pa.array([1.0, float("nan")]))
             with pytest.raises(sm.InputError, match="score is NaN in 1 row"):
-                sm.evaluate(lists, ONE, "mrr", date="ds")
+                sm.evaluate(lists, SINGLE_LABEL, "mrr", date="ds")
 
 
 @by_turns(0.6)
@@ -503,19 +503,19 @@ def test_exact_scores_are_numbers_of_one_type(tmp_path: Path) -> None:
         (sqlite3.connect(":memory:"), "the type VARCHAR"),
     ):
         with pytest.raises(sm.InputError, match=message):
-            sm.evaluate(str(path), ONE, "mrr", connection=at, **exact)
-    options = {"labels": {"data": pa.table(ONE)}, "metrics": ["mrr"], "conventions": exact}
+            sm.evaluate(str(path), SINGLE_LABEL, "mrr", connection=at, **exact)
+    options = {"labels": {"data": pa.table(SINGLE_LABEL)}, "metrics": ["mrr"], "conventions": exact}
     with pytest.raises(sm.InputError, match="compares numbers, not texts"):
         sm.validate(Spec(rankings={"file": str(path)}, **options))
     cast = f"select * replace (cast(score as bigint) as score) from '{path}'"
-    assert sm.evaluate(cast, ONE, "mrr", **exact)["mrr"] == 1
+    assert sm.evaluate(cast, SINGLE_LABEL, "mrr", **exact)["mrr"] == 1
     near = [Decimal("1.00000000000000000002"), Decimal("1.00000000000000000001")]
     decimals = close(pa.array(near, pa.decimal128(38, 20)))
     with pytest.raises(sm.InputError, match="put the table into the database itself"):
-        sm.evaluate(decimals, ONE, "mrr", connection=sqlite3.connect(":memory:"), **exact)
+        sm.evaluate(decimals, SINGLE_LABEL, "mrr", connection=sqlite3.connect(":memory:"), **exact)
     several = {"new": close(pa.array([BIG + 1, BIG])), "old": close(pa.array([2.5, 1.5]))}
     with pytest.raises(sm.InputError, match="give the scores of all runs the same type"):
-        sm.evaluate(several, ONE, "mrr", **exact)
+        sm.evaluate(several, SINGLE_LABEL, "mrr", **exact)
     with pytest.raises(
         sm.SpecError, match="score_precision=exact: scores of models are 64-bit floats"
     ):
@@ -524,7 +524,7 @@ def test_exact_scores_are_numbers_of_one_type(tmp_path: Path) -> None:
 
 def test_lower_precision_that_was_asked_for_is_given() -> None:
     lists = close(pa.array([BIG + 1, BIG], pa.int64()))
-    assert sm.evaluate(lists, ONE, "mrr", score_precision="float32")["mrr"] == 0.5
+    assert sm.evaluate(lists, SINGLE_LABEL, "mrr", score_precision="float32")["mrr"] == 0.5
 
 
 # -- numbers at the ends of what there is ---------------------------------------------------
@@ -540,12 +540,12 @@ def test_numbers_whose_sums_overflow_are_refused() -> None:
     assert result["dcg@3"] == pytest.approx(1e100, rel=1e-12)
     assert math.isfinite(result.to_dicts()[0]["sum_sq"])
     with pytest.raises(sm.InputError, match="weight is beyond 1e100 in 2 rows"):
-        sm.evaluate(LISTS | {"weight": [1e200] * 2}, ONE, "mrr", weight="weight")
+        sm.evaluate(LISTS | {"weight": [1e200] * 2}, SINGLE_LABEL, "mrr", weight="weight")
     with pytest.raises(sm.SpecError, match=r"finite, at most 1e100, given {1: 1e\+200}"):
-        sm.evaluate(LISTS, ONE, "ndcg@3", gain={1: 1e200})
+        sm.evaluate(LISTS, SINGLE_LABEL, "ndcg@3", gain={1: 1e200})
     for text in ("f(beta=1e308)@1", "err(max_grade=60)@3"):
         with pytest.raises(sm.SpecError, match="and at most"):
-            sm.evaluate(LISTS, ONE, text)
+            sm.evaluate(LISTS, SINGLE_LABEL, text)
     labels = {"query_id": ["q"] * 2, "item_id": ["a", "z"], "grade": [1, 1]}
     # precision 1, recall 1/2: with a great beta recall alone counts
     value = (1 + 1e12) * 0.5 / (1e12 + 0.5)
@@ -561,9 +561,9 @@ def test_vectors_keep_their_direction_or_are_refused() -> None:
         options = {"metrics": ["ils(similarity=vector)@2"], "items": pa.table(items)}
         if refused:
             with pytest.raises(sm.InputError, match="vector has numbers beyond 1e100, or none"):
-                sm.evaluate(LISTS, ONE | {"item_id": ["a"]}, **options)
+                sm.evaluate(LISTS, SINGLE_LABEL | {"item_id": ["a"]}, **options)
         else:
-            result = sm.evaluate(LISTS, ONE | {"item_id": ["a"]}, **options)
+            result = sm.evaluate(LISTS, SINGLE_LABEL | {"item_id": ["a"]}, **options)
             assert result["ils(similarity=vector)@2"] == pytest.approx(0, abs=1e-12)
 
 
@@ -573,9 +573,9 @@ def test_vectors_keep_their_direction_or_are_refused() -> None:
 def test_a_baseline_is_a_system_whether_or_not_a_metric_compares() -> None:
     lists = LISTS | {"model": ["old", "new"]}
     with pytest.raises(sm.InputError, match="unknown system 'odl'; did you mean 'old'"):
-        sm.evaluate(lists, ONE, "mrr", system="model", baseline="odl")
+        sm.evaluate(lists, SINGLE_LABEL, "mrr", system="model", baseline="odl")
     with pytest.raises(sm.SpecError, match="a baseline is a system; name the rankings' column"):
-        sm.evaluate(LISTS, ONE, "mrr", baseline="old")
+        sm.evaluate(LISTS, SINGLE_LABEL, "mrr", baseline="old")
 
 
 def test_wrong_arguments_are_named_with_the_nearest() -> None:
@@ -585,22 +585,22 @@ def test_wrong_arguments_are_named_with_the_nearest() -> None:
         ("label_column", "label_columns"),
     ):
         with pytest.raises(sm.SpecError, match=f"{argument!r}; did you mean {nearest!r}"):
-            sm.evaluate(LISTS, ONE, "mrr", **{argument: "x"})
+            sm.evaluate(LISTS, SINGLE_LABEL, "mrr", **{argument: "x"})
     with pytest.raises(sm.SpecError, match="unknown option 'gian'; did you mean 'gain'"):
-        sm.evaluate(LISTS, ONE, "mrr", gian="linear")
+        sm.evaluate(LISTS, SINGLE_LABEL, "mrr", gian="linear")
     with pytest.raises(sm.SpecError, match="arguments by themselves; give gain='linear'"):
-        sm.evaluate(LISTS, ONE, "mrr", conventions={"gain": "linear"})
+        sm.evaluate(LISTS, SINGLE_LABEL, "mrr", conventions={"gain": "linear"})
 
 
 def test_what_is_no_table_is_told_in_one_sentence() -> None:
     half = LISTS | {"item_id": ["\ud800", "b"]}
     for data in (half, pd.DataFrame(half, dtype=object)):
         with pytest.raises(sm.InputError, match="a text has half a character"):
-            sm.evaluate(data, ONE, "mrr")
+            sm.evaluate(data, SINGLE_LABEL, "mrr")
     ids = pd.Series([1, "1"], dtype=object)
     with pytest.raises(sm.InputError, match="'item_id' has values of several types"):
-        sm.evaluate(pd.DataFrame(LISTS | {"item_id": ids}), ONE, "mrr")
+        sm.evaluate(pd.DataFrame(LISTS | {"item_id": ids}), SINGLE_LABEL, "mrr")
     score_columns = (pa.array([Decimal(2), Decimal(1)], pa.decimal256(50, 2)),)
     for scores, at in product(score_columns, ("duckdb://", "sqlite://")):
         with pytest.raises(sm.InputError, match=r"'score' has the type .*, which no database"):
-            sm.evaluate(pa.table(LISTS | {"score": scores}), ONE, "mrr", connection=at)
+            sm.evaluate(pa.table(LISTS | {"score": scores}), SINGLE_LABEL, "mrr", connection=at)

@@ -136,11 +136,11 @@ def runs_of(pairs: Pairs, chance: random.Random) -> pa.Table:
     return pa.Table.from_pylist(rows)
 
 
-OTHERS = ["sqlite", "postgres", "chdb", "datafusion"]
+OTHER_ENGINES = ["sqlite", "postgres", "chdb", "datafusion"]
 
 
 @by_turns(2)
-@pytest.mark.parametrize("name", engines(OTHERS, now=["sqlite"]))
+@pytest.mark.parametrize("name", engines(OTHER_ENGINES, now=["sqlite"]))
 def test_every_engine_gives_the_same_numbers(name: str, servers: Servers) -> None:
     chance = random.Random(4)
     pairs = world(chance, 3, SCALES[2], 6)

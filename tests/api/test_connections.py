@@ -47,7 +47,7 @@ checks: [{metric: mrr, min: 0.1}]
 TABLES = FILES.replace("{file: runs.csv}", "{relation: runs}").replace(
     "{file: truth.csv}", "{relation: truth}"
 )
-OWN = """\
+PROFILES = """\
 target: dev
 outputs:
   dev: {type: duckdb, path: out.duckdb}
@@ -116,7 +116,9 @@ def databases_in(folder: Path) -> set[str]:
 
 
 @by_turns(1.4)
-@pytest.mark.parametrize("layout", first(1, [OWN, "shop:\n  " + OWN.replace("\n", "\n  ")]))
+@pytest.mark.parametrize(
+    "layout", first(1, [PROFILES, "shop:\n  " + PROFILES.replace("\n", "\n  ")])
+)
 def test_run_and_check_use_the_target_of_profiles(folder: Path, layout: str) -> None:
     (folder / "profiles.yml").write_text(layout)
     completed = sqlmetrics("run", "files.yml", folder=folder)
@@ -132,7 +134,7 @@ def test_run_and_check_use_the_target_of_profiles(folder: Path, layout: str) -> 
 
 
 def test_a_dry_run_is_of_the_target_and_makes_nothing(folder: Path) -> None:
-    (folder / "profiles.yml").write_text(OWN.replace("target: dev", "target: pg"))
+    (folder / "profiles.yml").write_text(PROFILES.replace("target: dev", "target: pg"))
     by_default = sqlmetrics("run", "tables.yml", "--dry-run", folder=folder).stdout
     by_name = sqlmetrics("run", "tables.yml", "--dry-run", "--target", "pg", folder=folder).stdout
     assert by_default == by_name
@@ -149,7 +151,7 @@ def test_a_dry_run_is_of_the_target_and_makes_nothing(folder: Path) -> None:
 @by_turns(0.7)
 def test_what_a_run_writes_is_never_lost(folder: Path) -> None:
     """No name is no database in memory, and a database in memory is no place for a job."""
-    (folder / "profiles.yml").write_text(OWN)
+    (folder / "profiles.yml").write_text(PROFILES)
     for where, message in (
         (["--target", "memory"], "duckdb:// is a database in memory: the tables would be lost"),
         (["--connection", "duckdb://"], "the tables would be lost when the run ends"),
@@ -511,7 +513,7 @@ def test_every_verb_that_opens_a_database_has_the_same_options() -> None:
 
 @by_turns(1.1)
 def test_specs_on_files_need_no_place_and_do_not_open_the_target(folder: Path) -> None:
-    (folder / "profiles.yml").write_text(OWN)
+    (folder / "profiles.yml").write_text(PROFILES)
     for line in (["validate"], ["verify"], ["sheet"], ["compile"]):
         completed = sqlmetrics(*line, "files.yml", folder=folder)
         assert "target" not in completed.stderr

@@ -235,7 +235,7 @@ def test_each_cell_of_the_table_holds(cell: str, tmp_path: Path) -> None:
         assert sqlmetrics(*command, folder=tmp_path, expect=2).stderr
         return
     printed = sqlmetrics(*command, folder=tmp_path).stdout
-    HOLDS[verb](printed, source)
+    CHECK_BY_COMMAND[verb](printed, source)
 
 
 def means_hold(printed: str, source: str) -> None:
@@ -269,7 +269,7 @@ def has(*words: str) -> Callable[[str, str], None]:
     return check
 
 
-HOLDS: Mapping[str, Callable[[str, str], None]] = {
+CHECK_BY_COMMAND: Mapping[str, Callable[[str, str], None]] = {
     "evaluate": means_hold,
     "tie audit": has("mrr", "old", "new"),
     "compare": differences_hold,

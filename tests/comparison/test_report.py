@@ -47,7 +47,7 @@ def planted() -> tuple[pa.Table, pa.Table]:
 
 
 @pytest.fixture(scope="module")
-def made(planted: tuple[pa.Table, pa.Table]) -> sm.Report:
+def month_report(planted: tuple[pa.Table, pa.Table]) -> sm.Report:
     return sm.report(*planted, METRICS, **OPTIONS)
 
 
@@ -63,9 +63,11 @@ def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @by_turns(0.9)
-def test_a_planted_regression_is_named_with_slice_size_and_certainty(made: sm.Report) -> None:
+def test_a_planted_regression_is_named_with_slice_size_and_certainty(
+    month_report: sm.Report,
+) -> None:
     """The numbers of the sentence are made again from the values of queries in plain Python."""
-    pairs = _pairs(made)
+    pairs = _pairs(month_report)
     differences = [new - old for (query, new, old) in pairs if int(query[1:]) % 4 == 2]
     n = len(differences)
     mean = sum(differences) / n
@@ -80,7 +82,7 @@ def test_a_planted_regression_is_named_with_slice_size_and_certainty(made: sm.Re
         "p < 0.001",
         f"{n} queries",
     ):
-        assert part in made.headline
+        assert part in month_report.headline
 
 
 def _pairs(report: sm.Report) -> list[tuple[str, float, float]]:
@@ -106,8 +108,8 @@ def in_chinese(report: sm.Report) -> str:
 
 
 @by_turns(0.8)
-def test_bins_and_days_hold_each_query_once(made: sm.Report) -> None:
-    content, pairs = made.content, _pairs(made)
+def test_bins_and_days_hold_each_query_once(month_report: sm.Report) -> None:
+    content, pairs = month_report.content, _pairs(month_report)
     assert sum(row["n"] for row in content.deltas) == len(pairs)
     assert sum(row["n"] for row in content.cells) == len(pairs)
     assert sum(row["n"] for row in content.days) == len(pairs)
@@ -137,9 +139,9 @@ def test_the_band_of_days_is_that_of_the_views() -> None:
     assert second["running_high"] < first["running_high"]
 
 
-def test_profiles_agree_with_the_metrics(made: sm.Report) -> None:
+def test_profiles_agree_with_the_metrics(month_report: sm.Report) -> None:
     """One number, one source: the curve at 5 is the metric at 5, other tools begin with it."""
-    content = made.content
+    content = month_report.content
     at_5 = {
         row["system"]: row["value"]
         for row in content.profile.curves
@@ -157,7 +159,7 @@ def test_profiles_agree_with_the_metrics(made: sm.Report) -> None:
     for system in ("old", "new"):
         items = [r["items"] for r in content.profile.relevant if r["system"] == system]
         assert sum(items) == near(_relevant_a_query())
-    assert sum(int(r["n"]) for r in content.profile.first) == len(_pairs(made))
+    assert sum(int(r["n"]) for r in content.profile.first) == len(_pairs(month_report))
 
 
 @by_turns(1)
@@ -270,20 +272,20 @@ def test_each_picture_says_of_how_many_it_is_and_with_which_interval() -> None:
 # -- the pictures ---------------------------------------------------------------------
 
 
-def test_pictures_are_of_aggregates_and_few_points(made: sm.Report) -> None:
-    names = [plot.key for plot in made.pictures]
+def test_pictures_are_of_aggregates_and_few_points(month_report: sm.Report) -> None:
+    names = [plot.key for plot in month_report.pictures]
     assert names[:3] == ["verdicts", "deltas", "movers"]
     assert {"days", "curves", "slices", "contributions-country", "scatter", "first"} <= {*names}
-    values = {query: new_and_old for query, *new_and_old in _pairs(made)}
-    for plot in made.pictures:
-        spec = plot.chart.spec(made.words)
+    values = {query: new_and_old for query, *new_and_old in _pairs(month_report)}
+    for plot in month_report.pictures:
+        spec = plot.chart.spec(month_report.words)
         points = list(_points(spec))
         assert 0 < len(points) <= POINTS, plot.key
         named = values.keys() & {str(value) for row in points for value in row.values()}
         assert len(named) == (len(plot.movers) if plot.key == "movers" else 0), plot.key
         assert plot.cells, f"{plot.key} has its numbers as a table"
         assert all(len(row) == len(plot.columns) for row in plot.cells)
-    moved = made.plot("movers").chart.rows
+    moved = month_report.plot("movers").chart.rows
     for row in moved:
         assert [row["after"], row["before"]] == pytest.approx(values[row["label"]], abs=1e-12)
     signs = [row["after"] - row["before"] > 0 for row in moved]
@@ -301,16 +303,16 @@ def _points(part: Any) -> Any:
             yield from _points(value)
 
 
-def test_ribbons_are_as_wide_as_what_they_carry(made: sm.Report) -> None:
-    chart = made.plot("first").chart
+def test_ribbons_are_as_wide_as_what_they_carry(month_report: sm.Report) -> None:
+    chart = month_report.plot("first").chart
     ends = {row["ribbon"]: row for row in chart.rows if row["x"] > 0.5}
     widths = sum(row["y2"] - row["y"] for row in ends.values())
-    assert widths == len(_pairs(made))
+    assert widths == len(_pairs(month_report))
     worse = sum(row["y2"] - row["y"] for row in ends.values() if row["sign"] < 0)
-    moved = {(r["before"], r["after"]): r["n"] for r in made.content.profile.first}
+    moved = {(r["before"], r["after"]): r["n"] for r in month_report.content.profile.first}
     assert worse == sum(n for (old, new), n in moved.items() if old < new), "1 < 2-3 < 4-10"
     bars = chart.parameters["bars"]
-    assert sum(bar["y2"] - bar["y"] for bar in bars) == 2 * len(_pairs(made))
+    assert sum(bar["y2"] - bar["y"] for bar in bars) == 2 * len(_pairs(month_report))
 
 
 @by_turns(2)
@@ -337,8 +339,8 @@ def test_a_system_that_starts_later_and_a_single_query_are_told(
     )
 
 
-def test_slices_lead_to_their_numbers_and_lines_join_items(made: sm.Report) -> None:
-    slices, movers = made.plot("slices"), made.plot("movers")
+def test_slices_lead_to_their_numbers_and_lines_join_items(month_report: sm.Report) -> None:
+    slices, movers = month_report.plot("slices"), month_report.plot("movers")
     links = {row["link"] for row in slices.chart.rows}
     assert links == {f"#{part.key}" for part in slices.parts}
     sizes = {row["label"]: row["size"] for row in slices.chart.rows}
@@ -353,10 +355,10 @@ def test_slices_lead_to_their_numbers_and_lines_join_items(made: sm.Report) -> N
         assert len(old) == 10
 
 
-def test_nothing_of_a_chart_is_left_open(made: sm.Report) -> None:
+def test_nothing_of_a_chart_is_left_open(month_report: sm.Report) -> None:
     for size in (WIDE, NARROW):
-        for plot in made.pictures:
-            text = json.dumps(plot.chart.spec(made.words, size), ensure_ascii=False)
+        for plot in month_report.pictures:
+            text = json.dumps(plot.chart.spec(month_report.words, size), ensure_ascii=False)
             assert not re.search(r'"[$@](?!schema)\w', text), plot.key
 
 
@@ -420,7 +422,7 @@ def test_bounds_are_those_of_all_bad_and_all_good() -> None:
     assert not {"bounds", "judged"} & {picture.name for picture in judged.pictures}
 
 
-def test_deploys_are_marked_on_the_days_and_told(made: sm.Report) -> None:
+def test_deploys_are_marked_on_the_days_and_told(month_report: sm.Report) -> None:
     table = {"Deployed_At": ["2026-11-09 10:00", "2027-01-01 00:00"], "version": ["2.1", "2.2"]}
     with sm.connect() as engine:
         deploys = deploys_of(pa.table(table), engine)
@@ -432,9 +434,9 @@ def test_deploys_are_marked_on_the_days_and_told(made: sm.Report) -> None:
         {"day": "2026-11-09", "name": "2.1"},
         {"day": "2027-01-01", "name": "2.2"},
     ]
-    days = sm.Report(replace(made.content, deploys=deploys)).plot("days")
+    days = sm.Report(replace(month_report.content, deploys=deploys)).plot("days")
     assert [row["mark"] for row in days.chart.parameters["deploys"]] == ["1"], "within the days"
-    assert " Deploys: (1) 2026-11-09 2.1." in days.sentence(made.words)
+    assert " Deploys: (1) 2026-11-09 2.1." in days.sentence(month_report.words)
 
 
 # -- the page -------------------------------------------------------------------------
@@ -465,14 +467,14 @@ class _Tags(HTMLParser):
 
 @pytest.mark.usefixtures("undrawn")
 @pytest.mark.parametrize("language", LANGUAGES)
-def test_a_page_is_whole_and_loads_nothing(made: sm.Report, language: str) -> None:
-    page = sm.Report(made.content, language).html
+def test_a_page_is_whole_and_loads_nothing(month_report: sm.Report, language: str) -> None:
+    page = sm.Report(month_report.content, language).html
     tags = _Tags()
     tags.feed(page)
     assert tags.open == []
     assert {link[0] for link in tags.loads} == {"#"}, "links within the page alone"
     assert not re.search(r"@import|url\((?!#)|<link|<iframe|<img", page)
-    pictures = sm.Report(made.content, language).pictures
+    pictures = sm.Report(month_report.content, language).pictures
     assert tags.counts["h2"] == len(pictures) + 1
     movers = sum(len(picture.movers) for picture in pictures)
     assert tags.counts["svg"] == 2 * len(pictures) + movers, (
@@ -505,17 +507,17 @@ def test_what_comes_from_data_is_no_markup() -> None:
 
 
 def test_without_the_extra_a_page_says_how_to_get_it(
-    made: sm.Report, monkeypatch: pytest.MonkeyPatch
+    month_report: sm.Report, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(picture, "find_spec", lambda _: None)
     with pytest.raises(sm.SpecError, match=r"pip install 'sqlmetrics\[report\]'"):
-        _ = made.html
-    assert made.markdown.startswith("# ")
-    assert made.latex.startswith(r"\begin{tabular}{lrrrrrrrrrr}")
+        _ = month_report.html
+    assert month_report.markdown.startswith("# ")
+    assert month_report.latex.startswith(r"\begin{tabular}{lrrrrrrrrrr}")
 
 
 def test_notebooks_have_drawings_where_the_extra_is(
-    made: sm.Report, undrawn: None, monkeypatch: pytest.MonkeyPatch
+    month_report: sm.Report, undrawn: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lists = {
         name: pa.table({"query_id": [1, 2], "item_id": [name] * 2, "score": [1.0] * 2})
@@ -528,8 +530,8 @@ def test_notebooks_have_drawings_where_the_extra_is(
         monkeypatch.setattr(picture, "find_spec", lambda _, able=able: able or None)
         assert comparison._repr_html_().count("<svg") == n_drawings
         assert comparison._repr_html_().count("<table>") == 1
-        assert made.plot("days")._repr_html_().count("<svg") == n_drawings
-        assert made._repr_html_().startswith("<iframe" if able else "<pre>")
+        assert month_report.plot("days")._repr_html_().count("<svg") == n_drawings
+        assert month_report._repr_html_().startswith("<iframe" if able else "<pre>")
         for result, heading in (
             (comparison, "How far every metric moved"),
             (evaluated, "Every metric"),
@@ -548,16 +550,16 @@ def test_notebooks_have_drawings_where_the_extra_is(
     assert MIME not in sm.evaluate(lists["a"], truth, many)._repr_mimebundle_(), "too many to draw"
 
 
-def test_a_file_of_somebody_else_is_left_alone(made: sm.Report, tmp_path: Path) -> None:
+def test_a_file_of_somebody_else_is_left_alone(month_report: sm.Report, tmp_path: Path) -> None:
     file = tmp_path / "page.md"
     file.write_text("mine")
     with pytest.raises(sm.SpecError, match="was not written by sqlmetrics"):
-        made.save(file)
-    made.save(file, overwrite=True)
-    made.save(file)  # its own
+        month_report.save(file)
+    month_report.save(file, overwrite=True)
+    month_report.save(file)  # its own
     assert "country = JP" in file.read_text(encoding="utf-8")
     with pytest.raises(sm.SpecError, match=r"a report needs a name that ends in one of \.html"):
-        made.save(tmp_path / "page.doc")
+        month_report.save(tmp_path / "page.doc")
 
 
 # -- other sources --------------------------------------------------------------------

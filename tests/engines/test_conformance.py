@@ -61,7 +61,7 @@ def test_some_numbers(name: str, servers: Servers, monkeypatch: pytest.MonkeyPat
 ANOTHER_DOOR = ("clickhouse_connect", "spark_connect")
 """Engines that another name stands for too."""
 
-WHOLE = engines([name for name in STARTED if name not in ANOTHER_DOOR], now=[])
+WHOLE_ENGINES = engines([name for name in STARTED if name not in ANOTHER_DOOR], now=[])
 SHARES = {
     "chdb": 0.3,
     "datafusion": 0.3,
@@ -76,7 +76,7 @@ SHARES = {
 """The part of all cases that a run asks slow ones; the seed chooses, by night it is all of them."""
 
 
-@pytest.mark.parametrize("name", WHOLE)
+@pytest.mark.parametrize("name", WHOLE_ENGINES)
 def test_every_number(name: str, servers: Servers) -> None:
     share = 1.0 if os.environ.get("SQLMETRICS_ALL") == "1" else SHARES.get(name, 1.0)
     report = examined(name, servers, lambda case: keep(f"{name}: {case}", share))

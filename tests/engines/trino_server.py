@@ -287,7 +287,7 @@ def _trino_server() -> Path:
         raise MissingError("no mvn")
     artifact = f"io.trino:trino-server:{VERSION}:tar.gz"
     get = ["mvn", "-q", "dependency:copy", f"-Dartifact={artifact}", "-Dmdep.useBaseVersion=true"]
-    with tempfile.TemporaryDirectory(prefix="sqlmetrics_trino_", dir=_made(cache)) as folder:
+    with tempfile.TemporaryDirectory(prefix="sqlmetrics_trino_", dir=_made_folder(cache)) as folder:
         subprocess.run([*get, f"-DoutputDirectory={folder}"], check=True, cwd=folder)
         archive = f"trino-server-{VERSION}.tar.gz"
         subprocess.run(["tar", "xzf", archive], check=True, cwd=folder)
@@ -295,7 +295,7 @@ def _trino_server() -> Path:
     return server
 
 
-def _made(folder: Path) -> Path:
+def _made_folder(folder: Path) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     return folder
 

@@ -992,7 +992,7 @@ def test_a_closed_connection_is_told() -> None:
 
 # The order of rows
 
-QUERIES, DEPTH, PLACE = 500, 500, 7
+QUERIES, DEPTH, FOLDER = 500, 500, 7
 
 
 @pytest.fixture(scope="module")
@@ -1001,7 +1001,7 @@ def long_lists() -> tuple[pd.DataFrame, pd.DataFrame]:
     n = QUERIES * DEPTH
     rows = pd.Series(range(n))
     rankings = pd.DataFrame({"query_id": rows % QUERIES, "item_id": rows * 7919 % n, "score": 0.5})
-    labels = rankings[QUERIES * (PLACE - 1) : QUERIES * PLACE].drop(columns="score")
+    labels = rankings[QUERIES * (FOLDER - 1) : QUERIES * FOLDER].drop(columns="score")
     return rankings, labels.assign(grade=1)
 
 
@@ -1025,7 +1025,7 @@ def test_input_order_is_the_order_of_the_rows(
             connection=connection if name == "unordered connection" else None,
             ties="input_order",
         )
-    assert set(result.per_query()["first_rank"].to_pylist()) == {PLACE}
+    assert set(result.per_query()["first_rank"].to_pylist()) == {FOLDER}
 
 
 @pytest.mark.parametrize("put_it", [as_table, as_view, as_select])

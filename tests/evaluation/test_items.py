@@ -313,19 +313,19 @@ def test_an_age_that_nobody_knows_is_told(
         evaluate(DATED, LABELS, metric, items=items, **{"system": "system", **given})
 
 
-WORTH = pa.table(
+REVENUES = pa.table(
     {"query_id": ["q"] * 2, "item_id": ["a", "z"], "grade": [1, 1], "revenue": [30.0, 70.0]}
 )
 
 
 def valued_labels(**changed: list[Any]) -> pa.Table:
-    return pa.table({**WORTH.to_pydict(), **changed})
+    return pa.table({**REVENUES.to_pydict(), **changed})
 
 
 @pytest.mark.parametrize(
     ("metric", "labels", "problem"),
     [
-        ("recall(revenu)@2", WORTH, "labels: unknown column 'revenu'; did you mean 'revenue'?"),
+        ("recall(revenu)@2", REVENUES, "labels: unknown column 'revenu'; did you mean 'revenue'?"),
         ("ndcg(revenue)@2", valued_labels(revenue=[30, -1]), "revenue is below 0 in 1 row"),
         (
             "ndcg(revenue)@2",
@@ -337,16 +337,20 @@ def valued_labels(**changed: list[Any]) -> pa.Table:
             valued_labels(revenue=[30, math.inf]),
             "revenue is NaN or infinite in 1 row",
         ),
-        ("recall(revenue)", WORTH, r"needs a cutoff, like recall\(revenue\)@10"),
-        ("recall(revenue)@10 / recall@10", WORTH, r"'recall\(revenue\)@10 / recall@10' cannot be"),
-        ("recall(revenue, gain=exp)@2", WORTH, r"recall\(revenue\) has no option gain"),
-        ("recall(revenue, better=lower)@2", WORTH, "unknown setting 'better'"),
+        ("recall(revenue)", REVENUES, r"needs a cutoff, like recall\(revenue\)@10"),
+        (
+            "recall(revenue)@10 / recall@10",
+            REVENUES,
+            r"'recall\(revenue\)@10 / recall@10' cannot be",
+        ),
+        ("recall(revenue, gain=exp)@2", REVENUES, r"recall\(revenue\) has no option gain"),
+        ("recall(revenue, better=lower)@2", REVENUES, "unknown setting 'better'"),
         (
             "recall(revenue, relevant)@2",
-            WORTH,
+            REVENUES,
             "after the column write rel=..., .* or aver",
         ),
-        ("precision(revenue)@2", WORTH, "write options like"),
+        ("precision(revenue)@2", REVENUES, "write options like"),
     ],
 )
 def test_what_labels_are_worth_is_checked(metric: str, labels: pa.Table, problem: str) -> None:
@@ -374,7 +378,7 @@ def test_what_labels_are_worth_may_stand_in_the_rankings_or_twice() -> None:
 @pytest.mark.parametrize("name", ["sqlite", long("postgres"), long("datafusion")])
 def test_columns_of_items_are_the_same_in_other_databases(name: str, servers: Any) -> None:
     presence = pa.array([True, False, None])
-    tables = {"r": RANKINGS, "l": WORTH, "i": PRICED.append_column("Is There", presence)}
+    tables = {"r": RANKINGS, "l": REVENUES, "i": PRICED.append_column("Is There", presence)}
     with servers.open(name) as engine, engine.scratch() as schema:
         for table, rows in tables.items():
             engine.load(f"{schema}.{table}", rows)

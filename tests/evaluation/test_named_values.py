@@ -103,10 +103,13 @@ def output_of(command: str, path: Path, *arguments: str) -> tuple[int, str]:
     return result.exit_code, " ".join((result.output + result.stderr).split())
 
 
-THERE = "there are click ("
+EXISTING_ACTIONS = "there are click ("
 WRONG: list[tuple[dict[str, Any], tuple[str, ...]]] = [
-    ({"grades": {"clik": 1, "purchase": 3}}, ("action 'clik'", "did you mean 'click'?", THERE)),
-    ({"grades": {"CLICK": 1}}, ("action 'CLICK'", "did you mean 'click'?", THERE)),
+    (
+        {"grades": {"clik": 1, "purchase": 3}},
+        ("action 'clik'", "did you mean 'click'?", EXISTING_ACTIONS),
+    ),
+    ({"grades": {"CLICK": 1}}, ("action 'CLICK'", "did you mean 'click'?", EXISTING_ACTIONS)),
     ({"baseline": "nwe"}, ("system 'nwe'", "did you mean 'new'? there are ")),
     ({"where": "action = 'none'", "metrics": ["ctr"]}, ("impressions have no event at all",)),
     *(({"unit": unit}, (f"not in {unit}, but in ms", "time_unit: ms")) for unit in ("s", "us")),

@@ -28,7 +28,7 @@ QUERIES = pa.Table.from_pylist(
     ]
 )
 """Texts of 2, 1, 3, 0, unknown, 5 and 4 words; traffic with long tails."""
-OTHERS = ["sqlite", "postgres", "chdb", "spark"]
+OTHER_ENGINES = ["sqlite", "postgres", "chdb", "spark"]
 SEGMENTS = {
     "new_users": "signup_days <= 3 or signup_days > 9",
     "reach": "traffic",
@@ -88,7 +88,7 @@ def test_queries_stand_in_the_segments_that_plain_python_puts_them_in() -> None:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("name", engines(OTHERS, now=["sqlite"]))
+@pytest.mark.parametrize("name", engines(OTHER_ENGINES, now=["sqlite"]))
 def test_engines_give_duckdb_s_segments(name: str, servers: Servers) -> None:
     with servers.open(name) as engine:
         database = Database(engine)

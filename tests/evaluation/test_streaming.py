@@ -25,11 +25,11 @@ from sqlmetrics.catalog.tool_names import in_our_words
 from sqlmetrics.evaluation.streaming import histogram, lists, metric, places
 
 CUT = ["ndcg@3", "recall(rel=2)@2", "hit@1", "precision@4", "ap@3", "mrr@2"]
-WHOLE = [*CUT, "ndcg", "mrr", "ap", "rprec", "bpref", "first_rank"]
+UNCUT_METRICS = [*CUT, "ndcg", "mrr", "ap", "rprec", "bpref", "first_rank"]
 WORLDS: dict[str, dict[str, Any]] = {
     "average": {"metrics": [*CUT, "mrr", "ap", "rbp"]},
-    "best": {"metrics": WHOLE, "ties": "best"},
-    "input_order": {"metrics": [*WHOLE, "judged@2", "gauc", "pnr"], "ties": "input_order"},
+    "best": {"metrics": UNCUT_METRICS, "ties": "best"},
+    "input_order": {"metrics": [*UNCUT_METRICS, "judged@2", "gauc", "pnr"], "ties": "input_order"},
     "both": {"metrics": ["ndcg(ties=average)@3", "gauc"], "ties": "input_order", "depth": 4},
     "condensed": {"metrics": CUT, "ties": "best", "unjudged": "condensed"},
     "deep": {"metrics": ["ndcg@3", "recall@3"], "ties": "best", "depth": 4},

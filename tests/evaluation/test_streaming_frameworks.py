@@ -20,7 +20,7 @@ pytestmark = [
 ]
 SCORES = np.array([[0.9, 0.1, 0.5, 0.3], [0.2, 0.8, 0.6, 0.4], [0.1, 0.2, 0.3, 0.4]], np.float32)
 GRADES = np.array([[0, 1, 1, 0], [1, 0, 0, 0], [0, 0, 0, 1]], np.float32)
-BOTH = ["ndcg@2", "hit@1"]
+METRICS = ["ndcg@2", "hit@1"]
 
 
 @pytest.fixture
@@ -79,7 +79,7 @@ def test_torchmetrics_prints_the_same(package: Any) -> None:
 def test_torchmetrics_forward_gives_the_batch_and_keeps_it(package: Any) -> None:
     import torch
 
-    ours = sm.StreamingMetric(BOTH).to_torchmetrics()
+    ours = sm.StreamingMetric(METRICS).to_torchmetrics()
     values = [ours(torch.tensor(a), torch.tensor(b)) for a, b in batches()]
     assert [float(value["hit@1"]) for value in values] == [0.0, 1.0]
     assert float(ours.compute()["hit@1"]) == pytest.approx(1 / 3)
@@ -116,11 +116,11 @@ def test_workers_of_torch_are_merged(package: Any) -> None:
 
 @pytest.mark.parametrize("package", ["paddle"], indirect=True)
 def test_paddle_takes_it_as_its_own(package: Any) -> None:
-    ours = sm.StreamingMetric(BOTH).to_paddle()
+    ours = sm.StreamingMetric(METRICS).to_paddle()
     assert isinstance(ours, package.metric.Metric)
     for scores, grades in batches():
         ours.update(package.to_tensor(scores), package.to_tensor(grades))
-    assert ours.name() == BOTH
+    assert ours.name() == METRICS
     assert ours.accumulate()[1] == pytest.approx(1 / 3)
     ours.reset()
 

@@ -26,7 +26,7 @@ FORMS = {
 }
 """A query of the rankings -> the columns of `shop.runs` that decide its metrics."""
 
-PLACE = parse_url("postgresql://ann@db/warehouse")
+DATABASE = parse_url("postgresql://ann@db/warehouse")
 
 
 def spec(sql: str = "", **changed: object) -> sm.Spec:
@@ -43,7 +43,7 @@ def spec(sql: str = "", **changed: object) -> sm.Spec:
 
 @pytest.mark.parametrize("sql", FORMS)
 def test_a_metric_reads_what_decides_it_through_any_query(sql: str) -> None:
-    read = columns_read(spec(sql), PLACE)["per_query"]
+    read = columns_read(spec(sql), DATABASE)["per_query"]
     of_runs = [name for table, name in read["ndcg_at_10"] if table.name == "warehouse.shop.runs"]
     assert of_runs == FORMS[sql]
     of_truth = [name for table, name in read["ndcg_at_10"] if "truth" in table.name]
@@ -53,13 +53,13 @@ def test_a_metric_reads_what_decides_it_through_any_query(sql: str) -> None:
 
 def test_items_are_read_by_the_metrics_that_need_them() -> None:
     items = {"relation": "shop.items", "columns": {"category": "kind"}}
-    read = columns_read(spec(metrics=["ndcg@10", "ils@10"], items=items), PLACE)["per_query"]
+    read = columns_read(spec(metrics=["ndcg@10", "ils@10"], items=items), DATABASE)["per_query"]
     named = {
         metric: [name for table, name in read[metric] if "items" in table.name]
         for metric in ("ndcg_at_10", "ils_at_10")
     }
     assert named == {"ndcg_at_10": [], "ils_at_10": ["item_id", "kind"]}
-    read = columns_read(spec(metrics=["recall(revenue)@10"]), PLACE)["per_query"]
+    read = columns_read(spec(metrics=["recall(revenue)@10"]), DATABASE)["per_query"]
     of_truth = [name for table, name in read["recall_revenue_at_10"] if "truth" in table.name]
     assert of_truth == ["query_id", "item_id", "relevance", "revenue"]
 
@@ -103,7 +103,7 @@ def test_a_click_log_reads_what_was_shown_and_done() -> None:
         by=["country"],
         output={"relation": "marts.m", "per_query": "marts.mq"},
     )
-    read = columns_read(click_spec, PLACE)
+    read = columns_read(click_spec, DATABASE)
     decided = ["shown.rid", "shown.sku", "shown.pos", "events.r", "events.i", "events.kind"]
     assert {name: fields(columns) for name, columns in read["facts"].items()} == {
         "metric_date": ["shown.ts"],
@@ -112,7 +112,7 @@ def test_a_click_log_reads_what_was_shown_and_done() -> None:
         **dict.fromkeys(("value", "numerator", "denominator"), decided),
     }
     assert fields(read["per_query"]["ndcg_at_10"]) == decided
-    assert fields(filters_read(click_spec, PLACE)) == [
+    assert fields(filters_read(click_spec, DATABASE)) == [
         "shown.is_internal",
         "shown.is_probe",
         "shown.agent",
@@ -121,7 +121,7 @@ def test_a_click_log_reads_what_was_shown_and_done() -> None:
     corrected = {"labels": {"pool": "query_item", "rate": "ips"}}
     corrected |= {"propensity": {"method": "randomised", "by": "country", "randomised": "r = 1"}}
     of_curves = sm.Spec(clicks=LOG | corrected, metrics=["mrr"], output={"relation": "marts.m"})
-    value = fields(columns_read(of_curves, PLACE)["facts"]["value"])
+    value = fields(columns_read(of_curves, DATABASE)["facts"]["value"])
     assert value[-2:] == ["shown.country", "shown.r"], "they decide the propensities"
 
 
@@ -136,7 +136,7 @@ def test_a_wide_log_reads_the_actions_that_a_metric_counts() -> None:
         output={"relation": "marts.m"},
     )
     of_both = ["log.request_id", "log.item_id", "log.position"]
-    read = columns_read(wide_spec, PLACE)
+    read = columns_read(wide_spec, DATABASE)
     assert fields(read["per_query"]["ndcg_at_10"]) == [*of_both, "log.q", "log.stay", "log.c"]
     assert fields(read["facts"]["value"]) == [*of_both, "log.q", "log.stay", "log.c", "log.b"]
 
@@ -146,7 +146,7 @@ def test_user_behavior_insights_name_their_own_columns() -> None:
     ubi_spec = sm.Spec(
         clicks={"format": "ubi", **tables}, metrics=["mrr"], output={"relation": "marts.m"}
     )
-    read = columns_read(ubi_spec, PLACE)["facts"]["value"]
+    read = columns_read(ubi_spec, DATABASE)["facts"]["value"]
     assert fields(read) == [
         *("events.query_id", "events.event_attributes", "events.action_name"),
         "requests.query_id",
@@ -160,19 +160,19 @@ def test_segments_weights_and_filters_name_their_columns() -> None:
         segments={"new": "signup_days <= 7 or plan = 'trial'", "query_length": "query_length"},
         by=["new", "query_length"],
     )
-    facts = columns_read(segmented, PLACE)["facts"]
+    facts = columns_read(segmented, DATABASE)["facts"]
     assert fields(facts["segment_value"]) == [
         *("queries.query_id", "queries.signup_days", "queries.plan", "queries.words")
     ]
     assert fields(facts["value"])[-2:] == ["queries.query_id", "queries.traffic"]
-    assert fields(filters_read(segmented, PLACE)) == ["runs.is_test", "runs.region"]
+    assert fields(filters_read(segmented, DATABASE)) == ["runs.is_test", "runs.region"]
 
 
 def test_the_facet_is_openlineages_own() -> None:
     generated = pytest.importorskip("openlineage.client.generated.column_lineage_dataset")
     rankings = {"relation": "shop.runs", "columns": {"system": "model", "date": "ds"}}
     filtered = spec(rankings={**rankings, "where": "is_test = 0"})
-    event = Lineage(filtered, PLACE, "0191c5f2-0000-7000-8000-000000000000").event(
+    event = Lineage(filtered, DATABASE, "0191c5f2-0000-7000-8000-000000000000").event(
         COMPLETE, Summary(filtered)
     )
     facets = {

@@ -37,7 +37,7 @@ COLUMNS = {
     "amount": "paid",
     "actions": {"click": "clicked", "purchase": "bought"},
 }
-ASKED: Mapping[str, Any] = {
+EXPERIMENT: Mapping[str, Any] = {
     "variants": ["A", "B", "C"],
     "control": "A",
     "primary": "ctr@1",
@@ -78,7 +78,7 @@ def log_rows(n_users: int = 240, days: int = DAYS) -> list[dict[str, Any]]:
 
 def spec_of(**changed: Any) -> sm.Spec:
     log = {"relation": "clicked", "columns": COLUMNS}
-    clicks = {"log": log, "daily": True, "experiment": {**ASKED, **changed}}
+    clicks = {"log": log, "daily": True, "experiment": {**EXPERIMENT, **changed}}
     return sm.Spec(name="shop", clicks=clicks, metrics=["ctr"], output={"relation": "m"})
 
 

@@ -51,7 +51,7 @@ def cells(*names: str, later: Sequence[str] = ()) -> list[Any]:
     return [*now, *(long(name, pytest.mark.xdist_group(name)) for name in later)]
 
 
-ONE = cells("duckdb", later=(*FAST[1:], *SLOW))
+DUCKDB_CELL = cells("duckdb", later=(*FAST[1:], *SLOW))
 """What Python decides, and no database has to show by itself in every run."""
 
 
@@ -61,7 +61,7 @@ def engine(request: pytest.FixtureRequest, servers: Any) -> Iterator[Any]:
     yield from opened(request.param, servers)
 
 
-@pytest.fixture(params=ONE)
+@pytest.fixture(params=DUCKDB_CELL)
 def any_engine(request: pytest.FixtureRequest, servers: Any) -> Iterator[Any]:
     """The same; the others in long runs."""
     yield from opened(request.param, servers)

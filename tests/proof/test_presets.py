@@ -370,8 +370,8 @@ def test_haystack_leaves_repeats_at_their_places() -> None:
         assert ours == pytest.approx([run["score"] for run in runs], abs=DOUBLE)
 
 
-_DRAWN = random.Random(5)
-REPEATED = [_DRAWN.choices("abcxyz", k=_DRAWN.randint(1, 8)) for _ in range(6)]
+_RANDOM = random.Random(5)
+REPEATED = [_RANDOM.choices("abcxyz", k=_RANDOM.randint(1, 8)) for _ in range(6)]
 """Lists that hold ids several times."""
 
 

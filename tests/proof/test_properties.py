@@ -34,7 +34,7 @@ from sqlmetrics.catalog.metric import limits
 from sqlmetrics.proof.verify import compare
 from sqlmetrics.spec.spec import Spec
 
-WHOLE = {"0 or 1", "0 to R"}
+INTEGER_RANGES = {"0 or 1", "0 to R"}
 """Ranges of whole numbers, unless the value is a mean over the orders of ties."""
 
 
@@ -86,7 +86,7 @@ def _in_range(measure: Measure, row: Row, world: World, spec: Spec) -> bool:
     rel = measure.setting("rel") or 1
     relevant = world.relevant(row["query_id"], row.get("metric_date"), rel)
     range_text = measure.metric.range
-    is_whole = range_text in WHOLE and spec.settings(measure)["ties"] != "average"
+    is_whole = range_text in INTEGER_RANGES and spec.settings(measure)["ties"] != "average"
     if world.options.get("duplicate_rankings") == "count":  # that is the point of it
         return value >= 0 or range_text == "any number"
     return RANGES[range_text](value, relevant) and (not is_whole or value == int(value))

@@ -261,13 +261,13 @@ def test_a_mean_of_rounded_values_that_weigh_is_found() -> None:
 
 
 METRICS = ["ndcg@3", "ap", "f(beta=2)@2", "gauc", "pnr"]
-MORE = [
+MORE_METRICS = [
     "ndcg", "recall@2", "num_q", "ap@3", "mrr", "precision@3", "hit@2", "rprec", "f1@3",
     "dcg@2", "judged@3", "first_rank", "mean_rank", "num_rel_ret", "bpref", "rbp(p=0.5)", "err@3",
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("metric", [*first(1, METRICS), *map(long, MORE)])
+@pytest.mark.parametrize("metric", [*first(1, METRICS), *map(long, MORE_METRICS)])
 def test_every_combination_gives_what_evaluate_gives(metric: str) -> None:
     rng = random.Random(metric)
     seed = rng.randrange(1000)

@@ -80,7 +80,7 @@ select avg(dcg / (select sum(1 / log2(i + 1)) from range(1, least(n, {most}) + 1
 from hits
 """
 
-SHOWN = """
+IDEAL_QUERY = """
 with ranked as (
     select query_id, coalesce(grade, 0) as grade,
         row_number() over (partition by query_id order by score desc, item_id) as rank,
@@ -116,7 +116,7 @@ best as (
 select avg(coalesce(dcg, 0) / nullif(idcg, 0)) from best left join dcg using (query_id)
 """
 
-FOUND = """
+RANKED_HITS = """
 with ranked as (
     select query_id, item_id,
         row_number() over (partition by query_id order by score desc, item_id) as rank
@@ -130,40 +130,40 @@ hits as (
 """
 
 NAIVE: dict[str, tuple[str, str]] = {
-    "ideal_of_shown": ("ndcg@5", SHOWN),
+    "ideal_of_shown": ("ndcg@5", IDEAL_QUERY),
     "ideal_of_hits": ("ndcg@5", OF_HITS.format(most=5)),
     "missing_dropped": ("ndcg@5", ndcg(EXP, join="inner")),
     "hitless_dropped": (
         "mrr",
-        f"{FOUND} select avg(rr) from (select 1 / min(rank) as rr from hits where hit "
+        f"{RANKED_HITS} select avg(rr) from (select 1 / min(rank) as rr from hits where hit "
         "group by query_id)",
     ),
     "ranked_after_join": ("ndcg@5", AFTER_JOIN),
     "log2_of_rank": ("ndcg@5", ndcg("(2 ** grade - 1) / greatest(1, log2(rank))")),
     "divided_by_returned": (
         "precision@5",
-        f"{FOUND} select sum(p) / (select count(distinct query_id) from truth) "
+        f"{RANKED_HITS} select sum(p) / (select count(distinct query_id) from truth) "
         "from (select avg(hit::int) as p from hits where rank <= 5 group by query_id)",
     ),
     "rank_below_k": (
         "precision@5",
-        f"{FOUND} select sum(p) / (select count(distinct query_id) from truth) "
+        f"{RANKED_HITS} select sum(p) / (select count(distinct query_id) from truth) "
         "from (select sum(hit::int) / 5 as p from hits where rank < 5 group by query_id)",
     ),
     "rank_from_0_in_mrr": (
         "mrr",
-        f"{FOUND} select sum(rr) / (select count(distinct query_id) from truth where grade >= 1) "
+        f"{RANKED_HITS} select sum(rr) / (select count(distinct query_id) from truth where grade >= 1) "
         "from (select 1 / (min(rank) + 1) as rr from hits where hit group by query_id)",
     ),
     "recall_of_shown": (
         "recall@5",
-        f"{FOUND} select avg(r) from (select sum(hit::int) filter (rank <= 5) "
+        f"{RANKED_HITS} select avg(r) from (select sum(hit::int) filter (rank <= 5) "
         "/ nullif(sum(hit::int), 0) as r from hits group by query_id)",
     ),
     "ideal_of_k": ("ndcg@5", ndcg("(grade >= 1)::int / log2(rank + 1)", last=OF_K)),
     "ap_over_hits": (
         "ap@5",
-        f"{FOUND}, counted as (select query_id, rank, count(*) over "
+        f"{RANKED_HITS}, counted as (select query_id, rank, count(*) over "
         "(partition by query_id order by rank) as n from hits where hit) "
         "select sum(ap) / (select count(distinct query_id) from truth where grade >= 1) from "
         "(select avg(n / rank) as ap from counted where rank <= 5 group by query_id)",

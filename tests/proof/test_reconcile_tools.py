@@ -16,7 +16,7 @@ from live_tools import DOUBLE, LIVE, Compared, apart, marks, world
 from marked import by_turns, sliced
 from memory import database, evaluate
 from slices import seed
-from tool_numbers import EACH, PRINTED, is_first, is_of, named, numbers, tables
+from tool_numbers import N_NUMBERS, PRINTED, is_first, is_of, named, numbers, tables
 
 import sqlmetrics as sm
 from sqlmetrics.catalog.presets import PRESETS
@@ -46,7 +46,7 @@ def test_a_tool_s_number_names_it_in_the_first_lines(compared: Compared) -> None
             [named(line, compared, text, value) for line in reconciled.candidates], reconciled
         ):
             missed.append((text, printed, str(reconciled)))
-    assert len(missed) <= MISSED * EACH, missed
+    assert len(missed) <= MISSED * N_NUMBERS, missed
 
 
 # --- Without the tools ----------------------------------------------------------------------------

@@ -19,7 +19,7 @@ from sqlmetrics.errors import SpecError
 from sqlmetrics.proof.reconcile.result import Candidate
 from sqlmetrics.spec.spec import Spec
 
-EACH = 20
+N_NUMBERS = 20
 LINES = 3
 PRINTED = (4, 5)
 """How many decimals people copy."""
@@ -41,7 +41,7 @@ def named(line: Candidate, compared: Compared, text: str, value: float) -> bool:
 def numbers(compared: Compared) -> Iterator[tuple[str, float, str, pa.Table, pa.Table]]:
     """What the tool prints: the metric, the number, its digits, and the tables it is of."""
     rng = random.Random(f"{seed()} {compared}")
-    for _ in range(EACH):
+    for _ in range(N_NUMBERS):
         ties = compared.tied != NONE and rng.random() < 0.5
         texts = [text for text in compared.texts(ties=ties) if is_of(compared.preset, text)]
         text = rng.choice(texts)

@@ -475,7 +475,7 @@ LISTS: dict[str, Any] = {
     "output": OUTPUT,
 }
 FEW = ["ndcg@3", "mrr", "recall@2"]
-SHOWN = {
+IMPRESSION_COLUMNS = {
     "query": "query",
     "system": "system",
     "user": "user_id",
@@ -493,7 +493,7 @@ CLEANED = {"min_dwell": 5, "attribution_window": "1h", "max_events_per_user_hour
 EVENTS: dict[str, Any] = {
     "name": "shop",
     "clicks": {
-        "impressions": {"relation": "impressions", "columns": SHOWN},
+        "impressions": {"relation": "impressions", "columns": IMPRESSION_COLUMNS},
         "events": {
             "relation": "events",
             "columns": {"dwell": "dwell", "user": "user_id", "time": "time", "day": "day"},
@@ -523,7 +523,7 @@ WIDE: dict[str, Any] = {
     "clicks": {
         "log": {
             "relation": "impressions",
-            "columns": SHOWN
+            "columns": IMPRESSION_COLUMNS
             | {"clicked": "clicked", "actions": {"purchase": "bought"}, "dwell": "dwell"},
         },
         "cleaning": {"min_dwell": 5},

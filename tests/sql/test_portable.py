@@ -23,7 +23,7 @@ from sqlmetrics.sql.dialects import DIALECTS
 from sqlmetrics.sql.transpile import is_condition, translated
 from sqlmetrics.sql.user_sql import is_comparison
 
-OTHERS = [dialect for dialect in DIALECTS.values() if dialect.name != "duckdb"]
+OTHER_DIALECTS = [dialect for dialect in DIALECTS.values() if dialect.name != "duckdb"]
 GOLDEN = Path(__file__).parents[1] / "golden"
 TABLES: dict[str, Any] = {
     "rankings": {"relation": "shop.rankings", "columns": {"system": "system", "date": "ds"}},
@@ -57,13 +57,13 @@ def test_days_and_segments_are_written_in_every_dialect() -> None:
     """A quarter of all metrics in each dialect: others have the other ones."""
     dated = "days, segments of queries"
     (case,) = cases(DIALECTS["sqlite"], "shop", lambda name: name == dated)
-    for turn, dialect in enumerate(OTHERS):
+    for turn, dialect in enumerate(OTHER_DIALECTS):
         job = case.spec.having(metrics=case.spec.metrics[turn % 4 :: 4])
         reads_well(job, dialect, per_query=turn % 8 < 4)
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("dialect", OTHERS, ids=lambda dialect: dialect.name)
+@pytest.mark.parametrize("dialect", OTHER_DIALECTS, ids=lambda dialect: dialect.name)
 def test_all_that_an_engine_is_asked_is_written(dialect: Dialect) -> None:
     """A part of it in each dialect: other commits have the other ones."""
     compile_cases(
@@ -71,7 +71,7 @@ def test_all_that_an_engine_is_asked_is_written(dialect: Dialect) -> None:
     )
 
 
-@pytest.mark.parametrize("dialect", OTHERS, ids=lambda dialect: dialect.name)
+@pytest.mark.parametrize("dialect", OTHER_DIALECTS, ids=lambda dialect: dialect.name)
 def test_the_same_spec_gives_the_same_bytes(dialect: Dialect) -> None:
     """Twice from the DuckDB text on: `sm.compile` here would remember it."""
     job = spec(metrics=["ndcg@10", "ap"])
@@ -125,14 +125,14 @@ def test_the_same_spec_gives_the_same_bytes(dialect: Dialect) -> None:
     ],
 )
 def test_anything_else_is_refused(select: str) -> None:
-    for dialect in OTHERS:
+    for dialect in OTHER_DIALECTS:
         with pytest.raises(sm.SpecError, match="has no exact equivalent of: "):
             translated(select, dialect, {})
 
 
 def test_32_bit_scores_are_refused_by_name_where_there_are_none() -> None:
     job = spec(conventions={"score_precision": "float32"})
-    for dialect in OTHERS:
+    for dialect in OTHER_DIALECTS:
         if dialect.has_float32:
             sm.compile(job, dialect.name)
             continue
@@ -163,7 +163,7 @@ def test_what_duckdb_alone_reads_is_refused_by_name() -> None:
     ],
 )
 def test_a_condition_stays_in_its_parentheses(condition: str) -> None:
-    for dialect in OTHERS:
+    for dialect in OTHER_DIALECTS:
         assert not is_condition(condition, dialect)
 
 
@@ -227,12 +227,12 @@ def test_names_are_quoted_as_the_dialect_does() -> None:
     assert "`x]y``z`" in sm.compile(job, "mysql")
     assert "[x]]y`z]" in sm.compile(job, "tsql")
     assert "`x]y\\`z`" in sm.compile(job, "bigquery")
-    for dialect in OTHERS:
+    for dialect in OTHER_DIALECTS:
         text = sm.compile(job, dialect.name)
         assert len(sqlglot.parse(text, read=dialect.grammar)) == 1
 
 
-@pytest.mark.parametrize("dialect", OTHERS, ids=lambda dialect: dialect.name)
+@pytest.mark.parametrize("dialect", OTHER_DIALECTS, ids=lambda dialect: dialect.name)
 def test_line_breaks_in_names_and_texts_are_not_indented(dialect: Dialect) -> None:
     rankings = {"relation": "runs", "columns": {"query": "two\n  lines"}}
     job = spec(name="an\n  odd one", rankings=rankings, baseline=None)
@@ -268,7 +268,7 @@ def test_the_text_is_as_it_was_read(name: str) -> None:
     assert label == f"-- {DIALECTS[name].title}: {trust(DIALECTS[name])}"
 
 
-@pytest.mark.parametrize("dialect", OTHERS, ids=lambda dialect: dialect.name)
+@pytest.mark.parametrize("dialect", OTHER_DIALECTS, ids=lambda dialect: dialect.name)
 def test_what_makes_a_database_slow_is_not_written(dialect: Dialect) -> None:
     """A decimal in an operation, and a stage that is computed once a metric."""
     text = sm.compile(spec(metrics=["ndcg@10", "recall@100", "mrr"], baseline=None), dialect.name)

@@ -30,11 +30,15 @@ SEARCH = {
     "items": {"relation": "items", "columns": ITEMS},
     "baseline": "live",
 }
-SHOWN = {"time": "at", "query": "query", "user": "user_id", "segments": ["country"]}
-DONE = {"time": "at", "user": "user_id", "dwell": "dwell"}
+IMPRESSION_COLUMNS = {"time": "at", "query": "query", "user": "user_id", "segments": ["country"]}
+EVENT_COLUMNS = {"time": "at", "user": "user_id", "dwell": "dwell"}
 CLICKS = {
-    "impressions": {"relation": "impressions", "columns": SHOWN, "first_position": "each"},
-    "events": {"relation": "events", "columns": DONE},
+    "impressions": {
+        "relation": "impressions",
+        "columns": IMPRESSION_COLUMNS,
+        "first_position": "each",
+    },
+    "events": {"relation": "events", "columns": EVENT_COLUMNS},
     "requests": {"relation": "requests", "columns": {"time": "at", "user": "user_id"}},
     "cleaning": {"max_events_per_user_hour": 100, "test": "is_test", "unseen": 3, "min_dwell": 5},
 }

@@ -25,7 +25,7 @@ from reports import by_hand, copy_for_older_duckdb, make_facts, output_of, same,
 
 import sqlmetrics as sm
 
-HERE = Path(__file__).parent
+FOLDER = Path(__file__).parent
 COLUMNS = {"ndcg_at_10": ("ndcg", 10), "recall_at_3": ("recall", 3), "auc": ("auc", 0)} | {
     "num_q": ("num_q", 0)
 }
@@ -71,7 +71,7 @@ def test_malloy(shop: duckdb.DuckDBPyConnection, tmp_path: Path) -> None:
     for end, segment, keys in questions():
         clauses = f"group_by: {', '.join(keys)}; aggregate: {MEASURES}; limit: 1000"
         query = f"run: ranking_metrics{end} -> {{ {clauses} }}"
-        script = (str(HERE / "malloy.cjs"), str(copy), str(model), query)
+        script = (str(FOLDER / "malloy.cjs"), str(copy), str(model), query)
         output = output_of(
             "node", *script, folder=tmp_path, NODE_PATH=f"{node}/node_modules"
         ).splitlines()[-1]
@@ -87,7 +87,7 @@ def test_cube(shop: duckdb.DuckDBPyConnection, tmp_path: Path) -> None:
         if dimensions != keys:
             continue  # days are asked for by a granularity, which is the server's
         name = f"ranking_metrics{end}"
-        script = (str(HERE / "cube.cjs"), str(model), name, MEASURES, ",".join(dimensions))
+        script = (str(FOLDER / "cube.cjs"), str(model), name, MEASURES, ",".join(dimensions))
         output = output_of(
             "node", *script, folder=tmp_path, NODE_PATH=f"{node}/node_modules"
         ).splitlines()[-1]

@@ -56,7 +56,7 @@ cross join generate_series(1, 4) as items(i)
 """
 """Half an hour before midnight in UTC, which is the next day in Berlin."""
 
-SHOWN = """
+IMPRESSIONS = """
 select
     concat('r', d, '-', r) as request_id,
     concat('text ', r % 9) as query,
@@ -73,7 +73,7 @@ cross join generate_series(1, 8) as positions(p)
 """
 """Requests until after midnight."""
 
-DONE = """
+EVENTS = """
 select
     request_id,
     item_id,
@@ -102,8 +102,8 @@ TABLES = {
     "rankings": RANKINGS,
     "labels": LABELS,
     "times": TIMES,
-    "impressions": SHOWN,
-    "events": DONE,
+    "impressions": IMPRESSIONS,
+    "events": EVENTS,
     "new_lists": NEW_LISTS,
 }
 """Table -> the query that makes it, in words of DuckDB and PostgreSQL."""

@@ -64,9 +64,9 @@ LABELS = pa.table({"query_id": ["q1", "q2"], "item_id": ["b", "a"], "grade": [1,
 DAY = date(2026, 1, 31)
 FITS = ModelFits((ModelFit("sdbn", (PositionFit(1, 10, 5, -0.5, 1.75),)),), "a tenth")
 CURVE = PropensityCurve("given", (Propensity(1, 1.0, group=BAD), Propensity(2, 0.5, 0.25, 1, BAD)))
-PLACE = (BAD, "all", "all")
+CELL = (BAD, "all", "all")
 EFFECT = MetricResult(BAD, "ctr", "primary", 0.2, 0.3, 0.5, 0.1, 0.9, None, "better")
-CHANGE = Contradiction(*PLACE, "mrr", "ctr", DAY, DAY, 0.5, -0.25)
+CHANGE = Contradiction(*CELL, "mrr", "ctr", DAY, DAY, 0.5, -0.25)
 NUMBER = InterleavingEstimate(0.5, None, None, None)
 
 
@@ -246,8 +246,8 @@ RESULTS: dict[type[Tabular], Callable[[], Tabular]] = {
         (Cutoff(BAD, 0.95, 1, 1.0),),
     ),
     OfflineOnline: lambda: OfflineOnline(
-        (Line(DAY, *PLACE, {"mrr": 0.5}, {"ctr": 0.25}), Line(DAY, "b", "all", "all", {}, {})),
-        (Pair(*PLACE, "mrr", "ctr", 9, None, None, None, 0),),
+        (Line(DAY, *CELL, {"mrr": 0.5}, {"ctr": 0.25}), Line(DAY, "b", "all", "all", {}, {})),
+        (Pair(*CELL, "mrr", "ctr", 9, None, None, None, 0),),
         (CHANGE,),
         (),
     ),

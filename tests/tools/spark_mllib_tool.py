@@ -35,9 +35,9 @@ def version() -> str:
 
 def per_query(lists: Lists, labels: Labels, text: str) -> Values:
     """A query's value is what it adds to a mean of two: Python infers no type of an empty array."""
-    alone = _mean([KNOWN], text)
+    alone = _mean([KNOWN_PAIR], text)
     pairs = _pairs(lists, labels)
-    return {query: 2 * _mean([KNOWN, pair], text) - alone for query, pair in pairs.items()}
+    return {query: 2 * _mean([KNOWN_PAIR, pair], text) - alone for query, pair in pairs.items()}
 
 
 def mean(lists: Lists, labels: Labels, text: str) -> float:
@@ -46,7 +46,7 @@ def mean(lists: Lists, labels: Labels, text: str) -> float:
 
 
 Pair = tuple[list[str], list[str]]
-KNOWN: Pair = (["known"], ["known"])
+KNOWN_PAIR: Pair = (["known"], ["known"])
 
 
 def _pairs(lists: Lists, labels: Labels) -> dict[str, Pair]:
