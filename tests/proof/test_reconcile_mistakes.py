@@ -152,7 +152,8 @@ NAIVE: dict[str, tuple[str, str]] = {
     ),
     "rank_from_0_in_mrr": (
         "mrr",
-        f"{RANKED_HITS} select sum(rr) / (select count(distinct query_id) from truth where grade >= 1) "
+        f"{RANKED_HITS} select sum(rr) / "
+        "(select count(distinct query_id) from truth where grade >= 1) "
         "from (select 1 / (min(rank) + 1) as rr from hits where hit group by query_id)",
     ),
     "recall_of_shown": (
