@@ -326,19 +326,17 @@ def _items(shape: Shape, needs: Needs) -> GlobalMetrics:
 
 def _shown_column(measure: Measure) -> Column:
     condition = f"per_query.{measure.column} = 1e0 and ranked.rnk <= {measure.k}"
-    return Column(f"sum({case(condition, '1e0')})", f"{measure.column}_shown_column")
+    return Column(f"sum({case(condition, '1e0')})", f"{measure.column}_shown")
 
 
 def _place_column(measure: Measure, partition: tuple[str, ...]) -> Column:
-    window = Window(partition, [f"{measure.column}_shown_column desc", "item_id asc"])
-    return Column(f"row_number() over {window}", f"{measure.column}_place_column")
+    window = Window(partition, [f"{measure.column}_shown desc", "item_id asc"])
+    return Column(f"row_number() over {window}", f"{measure.column}_place")
 
 
 def _over_items(measure: Measure) -> str:
     name = measure.column
-    view = SimpleNamespace(
-        shown=f"{name}_shown_column", place=f"{name}_place_column", n_items="n_items"
-    )
+    view = SimpleNamespace(shown=f"{name}_shown", place=f"{name}_place", n_items="n_items")
     return measure.metric.sql("value", view)
 
 
