@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -41,10 +41,15 @@ from sqlmetrics.cli.systems import (
     sources,
     write_into,
 )
-from sqlmetrics.errors import SpecError
+from sqlmetrics.errors import InputError, SpecError
 from sqlmetrics.evaluation.inputs.formats import SPECS
 from sqlmetrics.evaluation.inputs.run_names import table_or_runs
 from sqlmetrics.spec.mixture import METHODS, NORMS, PRESETS
+
+if TYPE_CHECKING:
+    from sqlmetrics.fusion.fuse import Fusion
+
+FUSED_FORMATS = (*FORMATS, "run")
 
 # `sqlmetrics fuse --sweep`: many mixtures, of which one is best.
 
@@ -215,7 +220,7 @@ FORMULA = "Formula"
 @sql_option
 @table_options
 @place_options
-@output_options(FORMATS)
+@output_options(FUSED_FORMATS)
 @error_options
 @with_arguments
 def fuse_command(
@@ -239,6 +244,7 @@ def fuse_command(
 
     \b
     sqlmetrics fuse bm25.parquet dense.parquet --out fused.parquet
+    sqlmetrics fuse bm25.run dense.run --out fused.run
     sqlmetrics fuse bm25.csv dense.csv --method sum --weights bm25=0.3,dense=0.7
     sqlmetrics fuse search.yml --like opensearch --limit 100 --sql
     sqlmetrics fuse bm25 dense --db shop.duckdb --into hybrid --overwrite
@@ -247,7 +253,9 @@ def fuse_command(
     from sqlmetrics.fusion.fuse import fuse
 
     columns = ("metric", "segment_name") if sweep else ("metric_date", "query_id", "item_id")
-    form = format_of(output, out, FORMATS, columns)
+    form = format_of(output, out, FORMATS if sweep else FUSED_FORMATS, columns)
+    if sweep and form == "run":
+        raise SpecError("a sweep is no ranking; leave out -o run, or --sweep")
     if weights:
         arguments["weights"] = _weights(weights)
     elsewhere = {"--sweep": sweep, "--sql": sql, "-o": output, "--out": out}
@@ -259,7 +267,27 @@ def fuse_command(
         run_sweep(tables, location, arguments, form=form, out=out, sql=sql)
         return
     fusion = run_on_tables(fuse, _runs(tables), None, location, single_arguments(arguments))
-    answer(fusion, form, out, sql=sql)
+    answer(fusion, form, out, sql=sql, texts={"run": lambda: _lines(fusion)})
+
+
+def _lines(fusion: Fusion) -> str:
+    """The ranking as a run of TREC; its tag is the mixture.
+
+    Raises:
+        SpecError: If the ranking has days.
+        InputError: If an id has a blank in it.
+    """
+    rows = fusion.to_dicts()
+    if rows and "metric_date" in rows[0]:
+        raise SpecError("the ranking has days, and a run cannot hold them; write CSV or Parquet")
+    tag = str(fusion.mixture).replace(" ", "_")
+    lines = []
+    for row in rows:
+        query, item = str(row["query_id"]), str(row["item_id"])
+        if odd := next((text for text in (query, item) if text.split() != [text]), None):
+            raise InputError(f"an id in a run cannot contain blanks, like {odd!r}; write CSV")
+        lines.append(f"{query} Q0 {item} {row['rank']} {row['score']!r} {tag}")
+    return "\n".join(lines)
 
 
 def _runs(tables: tuple[str, ...]) -> Any:

@@ -40,6 +40,8 @@ SUFFIXES = {
     ".html": "html",
     ".tex": "latex",
     ".qrels": "qrels",
+    ".run": "run",
+    ".trec": "run",
     ".svg": "svg",
     ".png": "png",
 }
@@ -65,8 +67,13 @@ def output_options(formats: Sequence[str]) -> Callable[[Callable[..., None]], Ca
 def out_option(command: Callable[..., None]) -> Callable[..., None]:
     """`--out` and `--overwrite`."""
     about = "File to write.  [default: stdout]"
-    decorator = option("--out", metavar="FILE", heading=OUTPUT, help=about)
+    decorator = option("--out", metavar="FILE", heading=OUTPUT, help=about, callback=_file)
     return decorator(overwrite_option(command))
+
+
+def _file(_: click.Context, __: click.Parameter, out: str | None) -> str | None:
+    """The file that --out names; `-` is stdout, as everywhere in a shell."""
+    return None if out == "-" else out
 
 
 UNPRINTED = ("parquet", "svg", "png")

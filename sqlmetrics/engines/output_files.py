@@ -8,6 +8,7 @@ or if somebody insists. All is written beside its place, and moved there when it
 from __future__ import annotations
 
 import csv
+import filecmp
 import glob
 import itertools
 import os
@@ -369,7 +370,8 @@ def has_mark(mark: bytes) -> IsOurs:
 def begins_alike(file: Path, new: Path) -> bool:
     """Whether two files begin with the same words: names of columns, keys of JSON, tags of XML.
 
-    A file that holds nothing is no loss. A Parquet file says who wrote it.
+    A file that holds nothing is no loss. A Parquet file says who wrote it. A run or qrels of TREC
+    has no words of ours, so it must be the same.
     """
     start, new_start = start_of(str(file)), start_of(str(new))
     if _is_no_loss(start):
@@ -378,7 +380,19 @@ def begins_alike(file: Path, new: Path) -> bool:
         import pyarrow.parquet as pq
 
         return BY_US in (pq.read_schema(file).metadata or {})
+    if _is_trec(new_start):  # other runs and qrels of the same queries begin with the same words
+        return filecmp.cmp(file, new, shallow=False)
     return _first_words(start) == _first_words(new_start) != []
+
+
+def _is_trec(start: bytes) -> bool:
+    r"""Whether a text is a run or qrels, as we write them.
+
+    >>> _is_trec(b"q1 0 a 2\n"), _is_trec(b"q1 Q0 a 1 2.5 rrf\n"), _is_trec(b"system  mrr\n")
+    (True, True, False)
+    """
+    fields = start.partition(b"\n")[0].split()
+    return (len(fields), fields[1:2]) in ((4, [b"0"]), (6, [b"Q0"]))
 
 
 def _first_words(start: bytes) -> list[str]:

@@ -254,6 +254,19 @@ def test_tables_that_only_look_alike_are_theirs(folder: Path) -> None:
         message = sqlmetrics(*line.split(), name, folder=folder, expect=2).stderr
         assert "--overwrite" in message, line
         assert (folder / name).read_text() == text
+    # qrels of a person begin like those that are made of them, and have no words of ours
+    (folder / "two.csv").write_text("query_id,item_id,ann,bob\nq,a,1,1\nq,b,1,0\n")
+    line = ["combine", "two.csv", "--judges", "ann,bob", "--out", "one.qrels"]
+    for _ in range(2):  # the same bytes may be written again
+        sqlmetrics(*line, folder=folder)
+    (folder / "one.qrels").write_text("q 0 a 1\nq 0 b 2\n")
+    assert "not written by this command" in sqlmetrics(*line, folder=folder, expect=2).stderr
+    assert (folder / "one.qrels").read_text() == "q 0 a 1\nq 0 b 2\n"
+    sqlmetrics(*line, "--overwrite", folder=folder)
+    # - is stdout, and no file
+    printed = sqlmetrics(*EVALUATE.split(), "-", folder=folder).stdout
+    assert "mrr" in printed
+    assert not (folder / "-").exists()
 
 
 def test_names_of_the_data_are_no_markup_in_markdown(folder: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Mapping
 from itertools import product
 from pathlib import Path
@@ -467,6 +468,24 @@ def test_the_command_line_writes_rankings(tmp_path: Path, monkeypatch: pytest.Mo
     assert sm.evaluate("fused.csv", "labels.csv", "mrr")["mrr"] == 1
     refused = run("fuse", "bm25.csv", "knn.csv", "--out", "knn.csv", expect=2)
     assert "this command reads it" in refused.stderr
+    for _ in range(2):  # the same bytes may be written again
+        run("fuse", "bm25.csv", "knn.csv", "--out", "fused.run")
+    lines = (tmp_path / "fused.run").read_text()
+    assert re.match(r"q Q0 \S+ 1 0\.\d{16,} rrf_k=60\n", lines)
+    assert run("fuse", "bm25.csv", "knn.csv", "-o", "run", "--out", "-").stdout == lines
+    by_run = sm.evaluate("fused.run", "labels.csv", "mrr, num_ret").to_dict()
+    assert (
+        by_run == sm.evaluate(sm.fuse(["bm25.csv", "knn.csv"]), "labels.csv", [*by_run]).to_dict()
+    )
+    (tmp_path / "mine.run").write_text(lines.replace("rrf_k=60", "mine"))
+    refused = run("fuse", "bm25.csv", "knn.csv", "--out", "mine.run", expect=2)
+    assert "not written by this command" in refused.stderr
+    sweep = ("labels.csv", "--sweep", "-m", "mrr", "-o", "run")
+    assert "a sweep is no ranking" in run("fuse", "bm25.csv", "knn.csv", *sweep, expect=2).stderr
+    spaced = pl.read_csv("bm25.csv").with_columns(item_id=pl.lit("a b"), score=1.0).unique()
+    spaced.write_csv("spaced.csv")
+    refused = run("fuse", "spaced.csv", "knn.csv", "--out", "x.run", expect=2)
+    assert "an id in a run cannot contain blanks, like 'a b'" in refused.stderr
     query = run("fuse", "bm25.csv", "knn.csv", "--sql").stdout
     assert sm.evaluate(query, "labels.csv", "mrr")["mrr"] == 0.5
     nightly = {
