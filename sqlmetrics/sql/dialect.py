@@ -213,6 +213,7 @@ class Dialect:
         few_stages: Whether a query has 64 stages at most.
         places: How many stages, each of the one before alone, its planner takes in a row.
         inlines_stages: Whether it computes a stage anew each time that it is read.
+        inlines_joined: Whether a join reads a stage anew for each row, unless it has a limit.
         copies_stages: Whether it writes down a stage that two others read, unless told not to.
         row_hash: 64 bits of some {columns}, where rows that stand twice are found by as many
             hashes as rows in less time than by groups.
@@ -276,6 +277,7 @@ class Dialect:
     few_stages: bool = False
     places: int = 20
     inlines_stages: bool = False
+    inlines_joined: bool = False
     copies_stages: bool = False
     row_hash: str = ""
     settings: str = ""

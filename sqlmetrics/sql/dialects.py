@@ -632,6 +632,7 @@ DIALECTS: Mapping[str, Dialect] = MappingProxyType(
                 "sqlite",
                 "SQLite",
                 "sqlite",
+                inlines_joined=True,
                 adds_in_parts=True,
                 catalogue=SQLITE_CATALOGUE,
                 temporary_view=True,

@@ -76,6 +76,9 @@ SMALLEST = "7.006492321624085e-46"
 """Half of the smallest 32-bit number above 0."""
 
 LARGEST = "1.7976931348623157e308"
+APART = exp.Literal.number("-1")
+"""The limit of a stage that is to stay apart: none."""
+
 INDENT, SHORT = 4, 40
 WIDTHS = (84, 68, 56, 44, 32, 24, 16)
 """At how many columns an expression is broken: sqlglot counts neither the indent nor what follows,
@@ -110,6 +113,9 @@ def _cte(stage: Tree, comment: str, dialect: Dialect) -> str:
     """A stage, printed for itself so that its comment stays above it."""
     select = _printed(stage.this, dialect, LINE - INDENT)
     hint = "not materialized " if stage.args.get("materialized") is False else ""
+    limit = stage.this.args.get("limit")
+    if limit is not None and limit.expression == APART:
+        comment += "-- the limit keeps it apart from the join that reads it, which is faster\n"
     return f"{comment}{stage.alias} as {hint}(\n{indent(select, ' ' * INDENT)}\n)"
 
 
@@ -454,12 +460,47 @@ def _add_in_parts(tree: Tree, dialect: Dialect) -> None:
             call.replace(parts if is_whole else exp.paren(parts))
 
 
+def _keep_whole(tree: Tree, dialect: Dialect) -> None:
+    """Stages that one join alone reads, made once, where the database reads them for each row.
+
+    SQLite puts the select of such a stage into the join, finds no index for its expressions, and
+    reads the whole table for each row of the other. A limit keeps the stage apart, in all versions
+    of SQLite, and it gets an index of its own.
+    """
+    if not dialect.inlines_joined:
+        return
+    readers = _readers(tree)
+    for stage in tree.ctes:
+        parents = readers.get(stage.alias, [])
+        is_plain = isinstance(stage.this, exp.Select) and not any(
+            stage.this.args.get(part) for part in ("group", "distinct", "limit")
+        )
+        if is_plain and len(parents) == 1 and isinstance(parents[0], exp.Join):
+            stage.this.set("limit", exp.Limit(expression=APART.copy()))
+
+
+def _readers(tree: Tree) -> dict[str, list[Tree]]:
+    """Table or stage -> the parts of a query that read it, of stages that are read themselves."""
+    body = tree.copy()
+    body.set("with_", None)
+    select_by_stage = {stage.alias: stage.this for stage in tree.ctes}
+    readers: dict[str, list[Tree]] = {}
+    selects = [body]
+    while selects:
+        for table in selects.pop().find_all(exp.Table):
+            if table.name in select_by_stage and table.name not in readers:
+                selects.append(select_by_stage[table.name])
+            readers.setdefault(table.name, []).append(table.parent)
+    return readers
+
+
 CHANGES = (
     *(_quote, _divide, _order, _as_bytes, _underflow, _partition, _unsign_zeros, _name_columns),
     _type_numbers,
     _distribute,
     _unfold,
     _add_in_parts,
+    _keep_whole,
 )
 
 

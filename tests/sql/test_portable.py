@@ -270,9 +270,16 @@ def test_the_text_is_as_it_was_read(name: str) -> None:
 
 @pytest.mark.parametrize("dialect", OTHER_DIALECTS, ids=lambda dialect: dialect.name)
 def test_what_makes_a_database_slow_is_not_written(dialect: Dialect) -> None:
-    """A decimal in an operation, and a stage that is computed once a metric."""
+    """A decimal in an operation, and a stage that is computed once a metric, or once a row."""
     text = sm.compile(spec(metrics=["ndcg@10", "recall@100", "mrr"], baseline=None), dialect.name)
     decimals = re.findall(r"(?:[-+*/] \d+e0(?!:)|then 1e0 else)", text)
     assert bool(decimals) != dialect.exact_literals
     readers = len(re.findall(r"^ *from per_query$", text, re.MULTILINE))
     assert readers == (1 if dialect.inlines_stages else 3)
+    joined = (
+        "with labels as (select query_id, grade from l), unread as (select grade from labels) "
+        "select rankings.query_id, labels.grade as grade from rankings "
+        "left join labels on labels.query_id = rankings.query_id"
+    )
+    text = translated(joined, dialect, {})
+    assert text.count("limit -1") == dialect.inlines_joined
