@@ -162,7 +162,6 @@ EQUIVALENT: Sequence[tuple[str, str, str, str]] = (
     ("plan/list_checks", "sum(n_bad)", "max(n_bad)", "asked is whether it is 0"),
     ("plan/list_checks", "<= {{", "< {{", "more bits tell the items of such a list apart too"),
     ("plan/list_checks", "> bit_count", ">= bit_count", "more lists are sorted"),
-    ("plan/list_checks", "and case", "or case", "more lists are sorted"),
     ("plan/segments", "union all", "union", "each has another segment, and is grouped"),
     (
         "inputs/csv_names",

@@ -13,6 +13,7 @@ from pathlib import Path
 from pkgutil import resolve_name
 
 import pytest
+from mutants import stale
 
 import sqlmetrics as sm
 from sqlmetrics.engines.registry import ENGINES, SCHEMES
@@ -296,6 +297,10 @@ def test_no_import_has_an_alias() -> None:
         if alias.asname and alias.asname not in USUAL_ALIASES
     ]
     assert aliases == []
+
+
+def test_mutants_that_change_nothing_are_of_lines_that_exist() -> None:
+    assert stale(ROOT / "templates") == []
 
 
 VAGUE_IN_SQL = (

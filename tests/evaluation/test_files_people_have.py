@@ -351,7 +351,7 @@ def test_files_that_are_no_demo_s_are_not_written_over(tmp_path: Path) -> None:
     small = ["--requests", "20", "--days", "1", "--queries", "5", "--users", "50"]
     sqlmetrics("simulate", "log", *small, folder=tmp_path)
     sqlmetrics("simulate", "log", *small, folder=tmp_path)
-    (tmp_path / "log" / "planted.parquet").unlink()
+    (tmp_path / "log" / "planted.parquet").write_text("mine")
     refused = sqlmetrics("simulate", "log", *small, folder=tmp_path, expect=2).stderr
     assert "give another name, or --overwrite" in refused
     sqlmetrics("simulate", "log", *small, "--overwrite", folder=tmp_path)
