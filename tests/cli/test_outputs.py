@@ -263,6 +263,9 @@ def test_tables_that_only_look_alike_are_theirs(folder: Path) -> None:
     assert "not written by this command" in sqlmetrics(*line, folder=folder, expect=2).stderr
     assert (folder / "one.qrels").read_text() == "q 0 a 1\nq 0 b 2\n"
     sqlmetrics(*line, "--overwrite", folder=folder)
+    (folder / "one.csv").write_text("query_id,item_id,grade,n_judges,share\nq,a,1,9,1\n")
+    message = sqlmetrics(*line[:-1], "one.csv", folder=folder, expect=2).stderr
+    assert "not written by this command" in message
     # - is stdout, and no file
     printed = sqlmetrics(*EVALUATE.split(), "-", folder=folder).stdout
     assert "mrr" in printed
