@@ -224,4 +224,4 @@ def test_what_random_input_found_is_told(folder: Path) -> None:
     packed = bytearray(gzip.compress(RUNS.encode() * 50))
     packed[40:60] = b"\xff" * 20
     (folder / "odd.gz").write_bytes(packed)
-    refused(folder, "evaluate", "runs.csv", "odd.gz", "-m", "mrr", code=3)
+    refused(folder, "evaluate", "runs.csv", "odd.gz", "-m", "mrr")

@@ -264,7 +264,7 @@ def test_explain_shows_its_lines() -> None:
 
 def test_a_result_says_once_how_to_get_charts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(notebook, "can_draw", lambda: False)
-    monkeypatch.setattr(notebook, "TOLD", set())
+    monkeypatch.setattr(notebook, "PRINTED_ONCE", set())
     result = sm.evaluate(RANKINGS, LABELS, "mrr", system="model")
     first, second = (result._repr_mimebundle_()["text/html"] for _ in range(2))
     assert "pip install 'sqlmetrics[report]'" in first

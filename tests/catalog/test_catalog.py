@@ -600,7 +600,7 @@ def _typed(option: Option) -> str:
     literal += " | Gains" * ("table" in names)
     line = f"    {option.name}: {literal}"
     if option.scope == "metric":
-        line = f"    {option.name}: Each[{literal}]" + " | GainList" * ("table" in names)
+        line = f"    {option.name}: OneOrSeveral[{literal}]" + " | GainList" * ("table" in names)
     if len(line) <= 100:
         return line
     if option.scope != "metric":
@@ -609,7 +609,7 @@ def _typed(option: Option) -> str:
         literal = (
             "\n            ".join(["Literal[", *(f"{word}," for word in words)]) + "\n        ]"
         )
-    return f"    {option.name}: Each[\n        {literal}\n    ]"
+    return f"    {option.name}: OneOrSeveral[\n        {literal}\n    ]"
 
 
 def _keywords(function: Callable[..., Any]) -> set[str]:
