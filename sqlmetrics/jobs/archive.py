@@ -13,7 +13,7 @@ from sqlmetrics.jobs.schema import TABLES, archives, columns_for, columns_of, ta
 from sqlmetrics.spec.spec import Spec
 from sqlmetrics.sql.dialect import TRANSACTION
 from sqlmetrics.sql.stage import equal, print_template
-from sqlmetrics.sql.template import finished, literal, relation
+from sqlmetrics.sql.template import finished, literal, relation, variant
 from sqlmetrics.sql.translation import Translation
 
 # Rows that a run replaces or removes, kept beside its tables until they are too old.
@@ -106,8 +106,10 @@ class Archive:
             "gone": [f"({condition})" for condition in replaced_conditions] or ["1 = 1"],
             "new_rows": finished(new_rows).rstrip() if is_facts else "",
             "on": equal("new_rows", "old_rows", tuple(TABLES["facts"].key)),
+            "key": TABLES["facts"].key,
         }
-        return [*names, *TABLES[table].archived], print_template("jobs/archived", view)
+        template = variant("jobs/archived", self.engine.translation.dialect.name)
+        return [*names, *TABLES[table].archived], print_template(template, view)
 
     def count(self) -> int | None:
         """How many rows the archives have of the run; None if they keep none."""
