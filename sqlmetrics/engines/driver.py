@@ -636,10 +636,11 @@ class Driver(Statements):
 def purpose(sql: str) -> str:
     r"""What a statement is for: the comment that it begins with, else its own first words.
 
-    >>> purpose("-- the rows of each list\ncreate table t as select 1"), purpose("")
+    >>> purpose("-- the rows of each list\ncreate table t as select 1"), purpose("with\n    a as (")
     ('the rows of each list', 'its answer')
     """
-    line = next(filter(None, map(str.strip, sql.splitlines())), "its answer")
+    line = next(filter(None, map(str.strip, sql.splitlines())), "with")
+    line = "its answer" if line == "with" else line
     return shortened(one_line(line.removeprefix("--").strip()), 120)
 
 
