@@ -150,6 +150,7 @@ ALWAYS_REFUSED = {
     # without rows that others need, or with keys that only go together with others
     *("items.where", "queries.where", "clicks.counterfactual.policy.where", "clicks.format"),
     *("rankings.lists", "clicks.counterfactual.rankings.lists", "checks.since"),
+    *("checks.experiment", "clicks.experiment.triggered"),
 }
 
 
