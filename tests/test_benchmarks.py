@@ -280,7 +280,7 @@ def test_other_numbers_of_an_engine_end_it(
         return {"version": "SQLite 3", "means": {"mrr": next(means)}, **took}
 
     monkeypatch.setattr(engines, "measured", fake_measured)
-    monkeypatch.setattr(data, "made", lambda _: None)
+    monkeypatch.setattr(data, "files_of", lambda _: None)
     with pytest.raises(SystemExit, match=r"sqlite, sqlmetrics, checked has 0\.6"):
         engines.main(["sqlite"])
     assert "| SQLite 3 | by hand | 2.00 | 1.00 | 0.00 | - |" in capsys.readouterr().out
