@@ -172,7 +172,7 @@ def fuse(
         mixture = mixture_of(like, {**settings, "weights": weights_of(weights, names)})
         check_scores(plan, mixture)
         if check:
-            check_ends(plan, engine, [(mixture, names)])
+            check_finite(plan, engine, [(mixture, names)])
         stages = FusionStages(plan, names, window)
         columns = (*stages.query_keys, "item_id", "score", "rank")
         text = _query(stages, mixture, limit)
@@ -291,7 +291,7 @@ def run_names(plan: Plan, engine: Database, wanted: Sequence[str]) -> tuple[str,
     return names
 
 
-def check_ends(
+def check_finite(
     plan: Plan, engine: Database, runs_by_mixture: Sequence[tuple[Mixture, Sequence[str]]]
 ) -> None:
     """Raise InputError if scores that are fused are infinite."""

@@ -22,7 +22,7 @@ from sqlmetrics.errors import SpecError, SqlmetricsError
 from sqlmetrics.evaluation.arguments import check_count, check_level, listed
 from sqlmetrics.evaluation.execution import USUALLY, executing, result_of
 from sqlmetrics.evaluation.question import Inputs, TableArguments, check_arguments
-from sqlmetrics.fusion.fuse import Question, check_ends, check_scores, run_names
+from sqlmetrics.fusion.fuse import Question, check_finite, check_scores, run_names
 from sqlmetrics.fusion.grid import Grid, Variant, Winner, find_winner, grid_of
 from sqlmetrics.fusion.sweep_result import (
     Sweep,
@@ -432,7 +432,7 @@ def fuse_sweep(
         for family in grid.families:
             check_scores(plan, family)
         if check:
-            check_ends(plan, engine, [(family, names) for family in grid.families])
+            check_finite(plan, engine, [(family, names) for family in grid.families])
         return _Sweeping(plan, engine, names, grid, window, bounds).sweep(folds, level)
 
 

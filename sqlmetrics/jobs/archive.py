@@ -108,7 +108,8 @@ class Archive:
             "on": equal("new_rows", "old_rows", tuple(TABLES["facts"].key)),
             "key": TABLES["facts"].key,
         }
-        template = variant("jobs/archived", self.engine.translation.dialect.name)
+        dialect = self.engine.translation.dialect
+        template = variant("jobs/archived", dialect.name) if is_facts else "jobs/archived"
         return [*names, *TABLES[table].archived], print_template(template, view)
 
     def count(self) -> int | None:
